@@ -101,11 +101,7 @@ class Registry:
     def _check(self, one: object) -> None:
         """Raise an error if an object of another package cannot be used."""
         if self._kind:
-            module, _, name = self._kind.partition(":")
-            if not isinstance(one, getattr(import_module(module), name)):
-                raise TypeError(
-                    f"it is of type {type(one).__name__}: derive that from {module}.{name}"
-                )
+            check_kind(one, self._kind)
         self._facts_of(one)
 
     def _facts_of(self, one: object) -> Any:
@@ -153,8 +149,23 @@ class Registry:
         return digest.hexdigest()[:16]
 
 
+def check_kind(one: object, kind: str) -> None:
+    """Raise TypeError unless an object is an instance of a class, ``module:name``."""
+    module, _, name = kind.partition(":")
+    if not isinstance(one, getattr(import_module(module), name)):
+        raise TypeError(f"it is of type {type(one).__name__}: derive that from {module}.{name}")
+
+
 def _plain(value: object) -> object:
     """Return a value as JSON has it; of a dataclass with fields where it is found."""
     if isinstance(value, type):
         return f"{value.__module__}:{value.__qualname__}" if fields(value) else ""
     return sorted(value) if isinstance(value, (set, frozenset)) else value
+
+
+def in_folders(package: str, module: str, register: str) -> list[Any]:
+    """Return the objects that modules of one name register, one in each folder of a package, in the
+    order of the folders' names."""
+    folders = sorted(Path(import_module(package).__path__[0]).iterdir())
+    found = [each.name for each in folders if (each / f"{module}.py").is_file()]
+    return [getattr(import_module(f"{package}.{name}.{module}"), register) for name in found]

@@ -202,6 +202,7 @@ PROBABILITY = OptionKind(
     "{:g}".format,
 )
 FLAG = OptionKind("yes or no", _flag, write=lambda value: "yes" if value else "no")
+NAMES = OptionKind("names", lambda name, value: tuple(read_texts(name, value)), listed=True)
 HOSTS = OptionKind("names with commas", _hosts, write=",".join)
 SEEDS = OptionKind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import BALANCES
-from weft.experiments.resharding.plan import Tensor
+from weft.experiments.families.resharding.meshes import Mesh
+from weft.experiments.families.resharding.names import BALANCES
+from weft.experiments.families.resharding.plan import Tensor
 
 QUICK = tuple(name for name in BALANCES if name != "exact")
 """The balancers that take any number of tasks."""

@@ -49,7 +49,6 @@ UPWARDS = {
     ("experiments/runs", "experiments/engines"),
     ("experiments/scenario", "experiments/plots"),
     ("experiments/training", "experiments/interface"),
-    ("experiments/workloads", "experiments/theory"),
 }
 """Imports that close a circle of folders, to be undone: nothing is added here."""
 

@@ -7,8 +7,8 @@ import pytest
 from weft.base.errors import RunError
 from weft.experiments.bench import balance as bench
 from weft.experiments.bench import benchmarks
-from weft.experiments.resharding.exact import Solution, solve
-from weft.experiments.resharding.jobs import Job
+from weft.experiments.families.resharding.exact import Solution, solve
+from weft.experiments.families.resharding.jobs import Job
 
 
 def test_balancers_are_beside_the_exact_solution() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from weft.base.errors import InputError, RunError
 from weft.experiments.bench import benchmarks, htsim, simulator
-from weft.experiments.workloads.matrix import parse_matrix
+from weft.experiments.families.flows.matrix import parse_matrix
 
 FIGURES = {"ns": 3, "by_size": {"64": 1.5}}
 

@@ -14,10 +14,10 @@ from tests.workloads_support import encode, node, trace
 from weft import run
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.base.errors import InputError
+from weft.experiments.families.flows.chakra import TraceFlows, parse_traces, read_traces
+from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, RECV, SEND
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import steps_of
-from weft.experiments.workloads.chakra import TraceFlows, parse_traces, read_traces
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, RECV, SEND
 
 
 def parse(*traces: bytes, algorithm: str = "ring") -> FlowGraph:

@@ -111,4 +111,4 @@ def test_options_of_another_type_are_an_input_error(options: Any, message: str) 
 @pytest.mark.parametrize("faults", [("leaf0-spine1:loss=0.1",), (7,), "leaf0-spine1:fail", None])
 def test_faults_that_are_no_faults_are_an_input_error(faults: object) -> None:
     with pytest.raises(InputError, match="fault"):
-        Scenario(faults=faults)  # type: ignore[arg-type]
+        Scenario(faults=faults)

@@ -16,6 +16,9 @@ from tests.system_support import left_as_it_was
 
 from weft.agents.collectives.series import Series
 from weft.base.errors import InputError
+from weft.experiments.families.fsdp.bounds import step_bound_bytes
+from weft.experiments.families.fsdp.family import FAMILY
+from weft.experiments.families.fsdp.models import MODELS, block_parameters, layer_bytes
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.plots.timeline import OperationBar, gaps, timelines_of
@@ -23,11 +26,10 @@ from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of
 from weft.experiments.runs.runner import run
-from weft.experiments.scenario.fsdp import operation_name
-from weft.experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
+from weft.experiments.scenario.family import with_own
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import completion_bound_ns, step_bound_bytes
+from weft.experiments.theory.bounds import completion_bound_ns
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 
 FOUR: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}
@@ -82,7 +84,10 @@ def test_operations_begin_when_those_before_them_that_they_need_are_done(
 ) -> None:
     for one in results.runs:
         for rank in one.ranks:
-            spans = {operation_name(place): span for place, span in enumerate(rank.spans_ns)}
+            spans = {
+                FAMILY.operation_name("fsdp-interleave", place): span
+                for place, span in enumerate(rank.spans_ns)
+            }
             assert len(spans) == len(rank.spans_ns) == 2 * 4
             assert max(end for _, end in spans.values()) == rank.completion_ns
             for (collective, layer), (begin, end) in spans.items():
@@ -213,21 +218,21 @@ def test_layers_add_up_to_the_published_sizes_of_the_models(model: str) -> None:
 
 def test_sizes_follow_the_rate_and_are_rounded_up_to_whole_elements() -> None:
     small = interleaved(rate_bps=25_000_000)
-    assert small.model == "gpt2-small"
+    assert small.own.model == "gpt2-small"
     assert small.size_bytes == layer_bytes("gpt2-small", 25_000_000, 300)
     assert small.size_bytes == round(2 * 7_087_872 * 300 / 16_000)
     assert replace(small, rate_bps=50_000_000).size_bytes == 2 * small.size_bytes
-    assert replace(small, slowdown=600).size_bytes == 2 * small.size_bytes
+    assert with_own(small, replace(small.own, slowdown=600)).size_bytes == 2 * small.size_bytes
     odd = interleaved(size_bytes=101, **FOUR)
-    assert odd.model == ""
+    assert odd.own.model == ""
     assert odd.shard_sizes == (28,) * 4
 
 
 def test_a_size_is_taken_even_if_it_is_that_of_other_collectives_by_default() -> None:
     options = {"collective": "fsdp-interleave", "world": "simulated"}
     assert from_options({**options, "size": "1MiB"}).size_bytes == 1 << 20
-    assert from_options({**options, "size": "1MiB"}).model == ""
-    assert from_options(options).model == "gpt2-small"
+    assert from_options({**options, "size": "1MiB"}).own.model == ""
+    assert from_options(options).own.model == "gpt2-small"
     for scenario in (from_options({**options, "size": "1MiB"}), from_options(options)):
         assert scenario_of(scenario.to_dict()) == scenario
 
@@ -271,7 +276,7 @@ def test_bounds_are_what_the_paper_says_of_payload() -> None:
         ranks, shard = scenario.ranks, scenario.shard_sizes[0]
         assert step_bound_bytes(scenario, "ring", frames=False) == 2 * (ranks - 1) * shard
         assert step_bound_bytes(scenario, "in-network", frames=False) == ranks * shard
-        steps = scenario.layers or 0
+        steps = scenario.own.layers or 0
         for algorithm in scenario.algorithms:
             fullest = step_bound_bytes(scenario, algorithm)
             expected_ns = steps * fullest * 8 * 10**9 // scenario.rate_bps

@@ -16,8 +16,8 @@ from weft import Scenario, run
 from weft.agents.fused.operator import Sizes
 from weft.base.errors import InputError, MachineError
 from weft.experiments.commands.command_line import app
-from weft.experiments.fused.load import with_defaults
-from weft.experiments.fused.names import CLOCKS, OPERATORS, algorithms
+from weft.experiments.families.fused.load import with_defaults
+from weft.experiments.families.fused.names import CLOCKS, OPERATORS, algorithms
 from weft.experiments.runs import capacity
 
 EMBEDDING = "it has batch-size, width, tables, table-rows, pooling, tile-rows; leave it out"

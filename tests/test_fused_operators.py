@@ -20,7 +20,7 @@ from weft.agents.fused.operator import Operator, Sizes
 from weft.agents.fused.operators.gemm_all_to_all import MOST_JOINED, GemmAllToAll
 from weft.agents.fused.registry import OPERATORS, operator_named
 from weft.base.errors import InputError
-from weft.experiments.fused.names import OPERATORS as NAMES
+from weft.experiments.families.fused.names import OPERATORS as NAMES
 
 Floats = npt.NDArray[np.float32]
 EACH = pytest.mark.parametrize("name", [*OPERATORS])

@@ -23,7 +23,7 @@ from weft.agents.fused.plan import COMPUTING, SENDING, Plan, Way, plan
 from weft.agents.fused.registry import OPERATORS
 from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import InputError
-from weft.experiments.fused.names import ADDING, GIVING
+from weft.experiments.families.fused.names import ADDING, GIVING
 
 EACH = pytest.mark.parametrize("name", [*OPERATORS])
 Bytes = npt.NDArray[np.uint8]

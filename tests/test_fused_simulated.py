@@ -19,7 +19,8 @@ from tests.fused_support import SMALL, plainly, sizes
 from weft import Scenario, run
 from weft.agents.fused.operator import Floats, Operator, Sizes
 from weft.agents.fused.registry import OPERATORS
-from weft.experiments.fused.names import (
+from weft.experiments.families.fused.alone import Alone, communication_ns, compared, slowed
+from weft.experiments.families.fused.names import (
     ADDING,
     COMMUNICATION,
     COMPUTATION,
@@ -28,9 +29,9 @@ from weft.experiments.fused.names import (
     UNFUSED,
     algorithm_named,
 )
+from weft.experiments.families.fused.resolve import plan_of
 from weft.experiments.report import render
 from weft.experiments.results.results import Results, Run
-from weft.experiments.runs.alone import Alone, communication_ns, compared, slowed
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 
@@ -402,7 +403,7 @@ def test_the_device_is_the_one_that_is_declared() -> None:
         scenario = simulated(
             "matmul-reduce-scatter", algorithms=(COMPUTATION,), slowdown=1.0, **device
         )
-        return scenario.fused(COMPUTATION).kernel_ns
+        return plan_of(scenario, COMPUTATION, scenario.ranks).kernel_ns
 
     slow = compute_ns(flops=1e6, launch_ns=0)
     # Each of 16 workgroups has a tile of 4 rows, and a sixteenth of the device.
@@ -462,10 +463,12 @@ def test_parts_that_were_measured_take_the_place_of_those_that_are_simulated() -
 def test_a_ratio_makes_the_device_as_slow_as_it_needs_and_once() -> None:
     scenario = simulated("gemv-allreduce", ratio=4.0)
     made = slowed(scenario)
-    assert made.slowdown is not None and made.ratio == 4.0
+    assert made.own.slowdown is not None and made.own.ratio == 4.0
     wanted = 4 * communication_ns(scenario, UNFUSED)
-    assert made.fused(UNFUSED).kernel_ns == pytest.approx(wanted, rel=0.001)
-    assert made.fused(FUSED).compute_ns == made.fused(UNFUSED).compute_ns
+    assert plan_of(made, UNFUSED, made.ranks).kernel_ns == pytest.approx(wanted, rel=0.001)
+    assert (
+        plan_of(made, FUSED, made.ranks).compute_ns == plan_of(made, UNFUSED, made.ranks).compute_ns
+    )
 
 
 def test_results_have_the_times_of_the_parts_and_of_workgroups(tmp_path: Path) -> None:

@@ -11,13 +11,17 @@ import pytest
 
 from weft import Scenario, run
 from weft.base.errors import InputError
+from weft.experiments.families.pipeline.names import (
+    COMMUNICATION,
+    algorithm_named,
+    parts_of_algorithm,
+)
+from weft.experiments.families.pipeline.resolve import training_of
+from weft.experiments.families.pipeline.schedules import make, peak_activations
 from weft.experiments.figures.kept import metrics_of
-from weft.experiments.pipeline.names import COMMUNICATION, algorithm_named, parts_of_algorithm
-from weft.experiments.pipeline.schedules import make, peak_activations
 from weft.experiments.plots.gantt import draw_gantt, shown_runs, trace_events
 from weft.experiments.plots.gantt_files import gantt_files
 from weft.experiments.results.results import Results
-from weft.experiments.scenario.shards import training_of
 
 
 def simulated(**asked: Any) -> Scenario:
@@ -27,7 +31,7 @@ def simulated(**asked: Any) -> Scenario:
 
 def alone_ns(scenario: Scenario, algorithm: str) -> int:
     """How long a step takes if tensors take no time: stage by stage, again and again until no
-    action moves. Written apart from `weft.experiments.pipeline.timing`."""
+    action moves. Written apart from `weft.experiments.families.pipeline.timing`."""
     step = training_of(scenario, algorithm)
     schedule, times = step.schedule, step.times
     last = schedule.stages * schedule.chunks - 1

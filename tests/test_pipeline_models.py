@@ -10,7 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
-from weft.experiments.pipeline.models import (
+from weft.experiments.families.flows.load import share
+from weft.experiments.families.flows.workload import REAL_RATE_BPS
+from weft.experiments.families.pipeline.models import (
     HOST_RATE_BPS,
     MODELS,
     Boundary,
@@ -23,10 +25,8 @@ from weft.experiments.pipeline.models import (
     model_of,
     times_of,
 )
-from weft.experiments.pipeline.schedules import make
-from weft.experiments.pipeline.timing import Times, timed
-from weft.experiments.workloads.load import share
-from weft.experiments.workloads.workload import REAL_RATE_BPS
+from weft.experiments.families.pipeline.schedules import make
+from weft.experiments.families.pipeline.timing import Times, timed
 
 U_TRANSFORMER = MODELS["u-transformer-2b"]
 

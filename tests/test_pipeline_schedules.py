@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
-from weft.experiments.pipeline.files import format_schedule, parse_schedule, read_schedule
-from weft.experiments.pipeline.schedules import (
+from weft.experiments.families.pipeline.files import format_schedule, parse_schedule, read_schedule
+from weft.experiments.families.pipeline.schedules import (
     INTERLEAVED,
     SCHEDULES,
     Action,
@@ -24,7 +24,7 @@ from weft.experiments.pipeline.schedules import (
     make,
     peak_activations,
 )
-from weft.experiments.pipeline.timing import Links, Span, Times, Transfer, spans, timed
+from weft.experiments.families.pipeline.timing import Links, Span, Times, Transfer, spans, timed
 
 PLAIN = ("gpipe", "1f1b", "eager-1f1b")
 

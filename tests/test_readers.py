@@ -14,7 +14,7 @@ from tests.input_readers import READERS
 from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError
-from weft.experiments.pipeline.files import read_schedule
+from weft.experiments.families.pipeline.files import read_schedule
 from weft.experiments.training.results import TorchRun
 from weft.experiments.training.torch_run import TorchOptions, check_program
 from weft.switch.compiler import CompileError, compile_program

@@ -25,7 +25,8 @@ from tests.collective_names import COLLECTIVES as ALGORITHMS_OF
 from tests.results_samples import sample_experiment, sample_results, summarize
 
 from weft.base.errors import InputError
-from weft.experiments.pipeline.schedules import SCHEDULES
+from weft.experiments.families.pipeline.schedules import SCHEDULES
+from weft.experiments.families.resharding.names import strategies
 from weft.experiments.plots import PlotSpec
 from weft.experiments.plots.heatmap import RAMP
 from weft.experiments.plots.palette import (
@@ -40,7 +41,6 @@ from weft.experiments.report.charts import ticks
 from weft.experiments.report.page import render
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import headline
-from weft.experiments.resharding.names import strategies
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.summary import (
     MAX_DOUBTS,

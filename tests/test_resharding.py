@@ -22,15 +22,15 @@ from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.base.errors import InputError
-from weft.experiments.resharding import carrier
-from weft.experiments.resharding.carrier import MOST_GROUPS, Carried, Carrier
-from weft.experiments.resharding.cases import case
-from weft.experiments.resharding.choice import groups_of, time_ns
-from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import AUTO, STRATEGIES
-from weft.experiments.resharding.plan import Plan, Tensor, plan
-from weft.experiments.resharding.strategy import Flows
-from weft.experiments.resharding.timing import Links
+from weft.experiments.families.resharding import carrier
+from weft.experiments.families.resharding.carrier import MOST_GROUPS, Carried, Carrier
+from weft.experiments.families.resharding.cases import case
+from weft.experiments.families.resharding.choice import groups_of, time_ns
+from weft.experiments.families.resharding.meshes import Mesh
+from weft.experiments.families.resharding.names import AUTO, STRATEGIES
+from weft.experiments.families.resharding.plan import Plan, Tensor, plan
+from weft.experiments.families.resharding.strategy import Flows
+from weft.experiments.families.resharding.timing import Links
 
 HOSTS = 5
 RATE_BPS = 1_000_000_000

@@ -22,17 +22,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
-from weft.experiments.resharding import balance, exact
-from weft.experiments.resharding.balancers import BALANCERS, balanced
-from weft.experiments.resharding.bounds import lower_bound, outgoing_bytes
-from weft.experiments.resharding.cases import Case, case, one_to_many
-from weft.experiments.resharding.exact import MOST_JOBS, solve
-from weft.experiments.resharding.jobs import Choice, Job, makespan, times
-from weft.experiments.resharding.meshes import Device, Mesh
-from weft.experiments.resharding.names import BALANCES
-from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
-from weft.experiments.resharding.specs import Spec, check_text_cuts, spec_of, spec_of_placements
-from weft.experiments.resharding.unit_tasks import UnitTask
+from weft.experiments.families.resharding import balance, exact
+from weft.experiments.families.resharding.balancers import BALANCERS, balanced
+from weft.experiments.families.resharding.bounds import lower_bound, outgoing_bytes
+from weft.experiments.families.resharding.cases import Case, case, one_to_many
+from weft.experiments.families.resharding.exact import MOST_JOBS, solve
+from weft.experiments.families.resharding.jobs import Choice, Job, makespan, times
+from weft.experiments.families.resharding.meshes import Device, Mesh
+from weft.experiments.families.resharding.names import BALANCES
+from weft.experiments.families.resharding.plan import Plan, Resharding, Tensor, plan
+from weft.experiments.families.resharding.specs import (
+    Spec,
+    check_text_cuts,
+    spec_of,
+    spec_of_placements,
+)
+from weft.experiments.families.resharding.unit_tasks import UnitTask
 
 
 def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
@@ -785,8 +790,8 @@ def test_planning_needs_no_scipy() -> None:
     import subprocess
 
     code = (
-        "import sys; from weft.experiments.resharding.cases import case;"
-        "from weft.experiments.resharding.plan import Tensor, plan; one = case(4);"
+        "import sys; from weft.experiments.families.resharding.cases import case;"
+        "from weft.experiments.families.resharding.plan import Tensor, plan; one = case(4);"
         "plan(one.source, one.destination, [Tensor(one.shape, 'int32', one.source_spec,"
         " one.destination_spec)]); print('scipy' in sys.modules)"
     )

@@ -9,7 +9,7 @@ import pytest
 from tests.cli_support import WEFT
 
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
-from weft.experiments.scenario.choices import COLLECTIVES
+from weft.experiments.scenario.families import choices
 
 OTHERS = {"--out", "--json", "--events", "--on", "--resume", "--help", "-h"}
 
@@ -34,7 +34,7 @@ def named(options: set[str]) -> set[str]:
     return {name if name in OPTIONS else name.removeprefix("no-") for name in names}
 
 
-@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("collective", choices())
 def test_after_a_collective_the_options_that_it_heeds_are_offered_and_no_others(
     collective: str,
 ) -> None:

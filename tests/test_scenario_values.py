@@ -8,7 +8,7 @@ import pytest
 
 from weft import Scenario, run
 from weft.base.errors import InputError
-from weft.experiments.scenario.choices import CHOICES
+from weft.experiments.scenario.families import choices
 
 ANYTHING: list[Any] = [
     None, 0, -1, 10**30, True, 0.5, float("nan"), "", "x", "nan", "1..3", "\x00", b"x", (), (1,),
@@ -17,7 +17,7 @@ ANYTHING: list[Any] = [
 
 
 @pytest.mark.parametrize("world", ["simulated", "emulated"])
-@pytest.mark.parametrize("collective", CHOICES)
+@pytest.mark.parametrize("collective", choices())
 def test_a_value_of_any_type_is_taken_or_refused(collective: str, world: str) -> None:
     for field in fields(Scenario):
         for value in ANYTHING:

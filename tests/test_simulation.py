@@ -114,7 +114,7 @@ def test_a_dead_link_is_an_error_of_the_run() -> None:
 @pytest.mark.parametrize("options", [{"switch": "bmv2"}, {"pcap": True}])
 def test_what_the_simulated_world_has_not_got_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(InputError, match="simulated"):
-        Scenario(world="simulated", **options)  # type: ignore[arg-type]
+        Scenario(world="simulated", **options)
 
 
 @pytest.mark.parametrize("sizes", [(), (4096, 0, 8)], ids=["equal", "unequal"])

@@ -20,6 +20,9 @@ from weft.base.errors import InputError
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.commands.command_line import app
 from weft.experiments.commands.paths import analysis_of
+from weft.experiments.families.flows.chakra_schema import COLLECTIVE, MESSAGES
+from weft.experiments.families.flows.checks import GPTS
+from weft.experiments.families.flows.gpt import MODELS
 from weft.experiments.paths.names import (
     COMPARED,
     analysed_schemes,
@@ -27,12 +30,9 @@ from weft.experiments.paths.names import (
     unassigned_schemes,
 )
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.workload_checks import GPTS
 from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES
-from weft.experiments.workloads.gpt import MODELS
 from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine
 from weft.topo.faults import Line, Outage, OutageKind, fault
 

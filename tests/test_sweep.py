@@ -81,7 +81,7 @@ def test_a_workload_is_found_beside_the_scenario_file(tmp_path: Path) -> None:
     text = 'collective = "flows"\nworkload = "{}"\nworld = "simulated"\n'
     (tmp_path / "one.toml").write_text(text.format("flows.cm"))
     (point,) = read_file(tmp_path / "one.toml").points
-    assert point.scenario.workload == str(tmp_path / "flows.cm")
+    assert point.scenario.own.workload == str(tmp_path / "flows.cm")
     (tmp_path / "other.toml").write_text(text.format("nowhere.cm"))
     with pytest.raises(InputError, match=r"nowhere\.cm"):
         read_file(tmp_path / "other.toml")
@@ -101,7 +101,8 @@ def test_a_workload_in_the_current_folder_gives_way_to_one_beside_the_scenario_f
 
     def found(overrides: dict[str, str]) -> str | None:
         (point,) = read_file(scenario, overrides).points
-        return point.scenario.workload
+        workload: str | None = point.scenario.own.workload
+        return workload
 
     assert found({}) == str(there / "flows.cm")
     assert found({"workload": "flows.cm"}) == "flows.cm"

@@ -18,6 +18,7 @@ from tests.workloads_support import encode
 
 from weft.base.progress import Progress
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.experiments.results.results import Run
 from weft.experiments.runs import emulated
 from weft.experiments.runs.inputs import program_of
@@ -26,7 +27,6 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
 from weft.experiments.theory.static_workloads import static_steps
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.switch.compiler import ProgramFiles
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.topo.faults import Fault

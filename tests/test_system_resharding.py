@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.resharding_support import asked_of, reshardings
 
 from weft import Scenario, run
-from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.plan import Tensor, plan
+from weft.experiments.families.resharding.meshes import Mesh
+from weft.experiments.families.resharding.plan import Tensor, plan
 
 pytestmark = pytest.mark.system
 

@@ -735,7 +735,7 @@ PAIR = Pair()
 """
 WORKLOAD = """
 from weft.agents.collectives.flow_graph import GraphBuilder
-from weft.experiments.workloads.workload import Workload
+from weft.experiments.families.flows.workload import Workload
 
 
 class There(Workload):
@@ -855,9 +855,132 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
     )
 
 
+FAMILY = '''
+"""A token that goes around all ranks, some times."""
+
+from dataclasses import dataclass
+
+from weft.agents.collectives.flow_graph import RECEIVED, GraphBuilder
+from weft.base.errors import refuse
+from weft.experiments.families.graphs import FlowFamily
+from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.option import SIZE, WHOLE, WORKLOAD, option
+
+from dataclasses import replace
+
+
+@dataclass(frozen=True)
+class TokenAsked:
+    rounds: int = option(2, WHOLE, "How often a token goes around.", group=WORKLOAD, between=(1, 9))
+    token_bytes: int = option(
+        5000, SIZE, "Bytes of the token.", group=WORKLOAD, name="token", between=(1, 1 << 20)
+    )
+
+
+class Token(FlowFamily):
+    name = "token"
+    options = TokenAsked
+
+    def algorithms(self):
+        return {"token": ("upwards", "downwards")}
+
+    def title(self, collective):
+        return "Token ring"
+
+    def colours(self):
+        return {"upwards": ("#112233", "#445566")}
+
+    def resolve(self, asked, ranks):
+        own = own_of(asked, TokenAsked)
+        refuse(own.rounds == 7, "rounds 7: a token does not like that number; choose another one")
+        return with_own(asked, own, size_bytes=own.token_bytes, dtype="uint8")
+
+    def graph(self, asked, algorithm, ranks):
+        own, builder, came = own_of(asked, TokenAsked), GraphBuilder(), ()
+        step = 1 if algorithm == "upwards" else -1
+        for number in range(own.rounds * ranks):
+            source = step * number % ranks
+            flow = builder.flow(source, (source + step) % ranks, own.token_bytes, after=came)
+            came = ((flow, RECEIVED),)
+        return builder.build()
+
+
+TOKEN = Token()
+FAMILY = TOKEN
+'''
+
+
+def check_token(folder: Path, source: Path = ROOT / "src") -> None:
+    """What a kind of work adds is there: in help, in completion, in checks, in runs, in theory."""
+    helped = " ".join(weft(folder, "run", "token", "--help", source=source).split())
+    assert "--rounds N How often a token goes around. [2]" in helped
+    assert "May be repeated: upwards, downwards. [the first two]" in helped
+    assert "--operations" not in helped and "--jobs" not in helped
+    assert "--rounds" not in weft(folder, "run", "allgather", "--help", source=source)
+    words = ["--world", "simulated", "--topology", "single", "--out", "out"]
+    said = weft(folder, "run", "allgather", "--rounds", "3", *words, status=2, source=source)
+    assert "rounds 3 means nothing for allgather" in said and "it is for token" in said
+    said = weft(folder, "run", "token", "--rounds", "7", *words, status=2, source=source)
+    assert "a token does not like that number" in said
+    said = weft(folder, "run", "token", "--jobs", "2", *words, status=2, source=source)
+    assert "a workload has the network to itself" in said
+    shown = weft(folder, "run", "token", "--token", "8000", *words, source=source)
+    assert "Token ring of 8000 B" in shown and "16 flows by upwards" in shown
+    document = json.loads((folder / "out" / "results.json").read_text())
+    assert (document["runs"][0]["scenario"]["rounds"], len(document["runs"])) == (2, 2)
+    for run in document["runs"]:
+        assert run["verified"] and run["completion_ns"] > run["bound_ns"]
+        assert run["bound_ns"] >= 16 * 8000 * 8 * 10
+        assert len(run["flows"]["source"]) == 16
+    report = (folder / "out" / "report.html").read_text()
+    assert "weft run token" in report and "--token 8000" in report
+
+
+def test_a_kind_of_work_is_one_folder_of_wefts_own(tmp_path: Path) -> None:
+    source = copy_of_weft(tmp_path, "experiments/families")
+    (folder := source / "experiments" / "families" / "token").mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "family.py").write_text(FAMILY)
+    check_token(tmp_path, tmp_path / "src")
+
+
+def test_a_kind_of_work_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "token_ring", FAMILY, "weft.families", "token")
+    check_token(tmp_path)
+    assert "token" in completed(tmp_path, "to")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("class Token(FlowFamily):", "class Token:", "Family"),
+        (
+            'name = "token"\n    options',
+            'name = "flows"\n    options',
+            "there is a 'flows' already",
+        ),
+        ('"token": (', '"allgather": (', "'allgather'"),
+    ],
+)
+def test_a_kind_of_work_that_cannot_be_used_is_left_out_and_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in FAMILY
+    package(tmp_path, "token_ring", FAMILY.replace(old, new), "weft.families", "token")
+    helped = python(
+        tmp_path,
+        "import contextlib, io\n"
+        "with contextlib.redirect_stderr(io.StringIO()) as told:\n"
+        "    from weft.experiments.scenario.families import choices\n"
+        "    print(*choices())\n"
+        "print(told.getvalue())\n",
+    )
+    assert "token" not in helped.splitlines()[0] and said in helped
+
+
 STRATEGY = """
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
-from weft.experiments.resharding.strategy import Brought, Strategy
+from weft.experiments.families.resharding.strategy import Brought, Strategy
 
 
 class OneByOne(Strategy):

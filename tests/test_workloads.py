@@ -17,17 +17,23 @@ from tests.workloads_support import MATRIX
 from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
+from weft.experiments.families.flows.collectives import add_collective, algorithm_for
+from weft.experiments.families.flows.gpt import MODELS, training_step
+from weft.experiments.families.flows.load import graph_of
+from weft.experiments.families.flows.matrix import (
+    HEADERS,
+    KINDS,
+    NUMBERS,
+    parse_matrix,
+    read_matrix,
+)
+from weft.experiments.families.flows.workload import WorkloadOptions
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
 from weft.experiments.theory.traffic_model import tier_model_bytes
-from weft.experiments.workloads.collectives import add_collective, algorithm_for
-from weft.experiments.workloads.gpt import MODELS, training_step
-from weft.experiments.workloads.load import graph_of
-from weft.experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
-from weft.experiments.workloads.workload import WorkloadOptions
 
 
 def written(tmp_path: Path, text: str) -> str:
@@ -265,7 +271,7 @@ def test_a_models_step_is_run_in_the_simulated_world_by_every_algorithm() -> Non
     scenario = Scenario(
         workload="gpt-small", layers=1, slowdown=1.0, algorithms=FLOW_ALGORITHMS[1:], **SMALL
     )
-    assert (scenario.tensor, scenario.micro_batches) == (2, 1)
+    assert (scenario.own.tensor, scenario.own.micro_batches) == (2, 1)
     for algorithm in scenario.algorithms:
         one = simulate(scenario, program_of(scenario), algorithm, 0, lambda _: None)
         assert one.verified, one.error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.experiments.workloads.chakra_schema import MESSAGES
+from weft.experiments.families.flows.chakra_schema import MESSAGES
 
 
 def node(number: int, kind: int, after: list[int] | None = None, **attributes: Any) -> Any:

@@ -91,7 +91,7 @@ FLOWS = "flows"
 """Flows that depend on each other, of any workload (`weft.agents.collectives.flow_graph`)."""
 FSDP = "fsdp-interleave"
 """Allgathers and Reduce-Scatters of the layers of a model, beside each other
-(`weft.experiments.scenario.fsdp`)."""
+(`weft.experiments.families.fsdp.interleaving`)."""
 GIVEN = "given"
 """Algorithm of flows that belong to no collective."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")

@@ -13,9 +13,9 @@ from typing import Any
 
 from weft.base.errors import RunError, refuse
 from weft.experiments.bench.benchmarks import table_lines
-from weft.experiments.resharding.balancers import BALANCERS, balanced
-from weft.experiments.resharding.exact import solve
-from weft.experiments.resharding.jobs import Job, makespan
+from weft.experiments.families.resharding.balancers import BALANCERS, balanced
+from weft.experiments.families.resharding.exact import solve
+from weft.experiments.families.resharding.jobs import Job, makespan
 
 PROBLEMS = 40
 SLICES = (5, 8)

@@ -36,7 +36,7 @@ from weft.experiments.commands.scenario_options import (
     scenario_options,
 )
 from weft.experiments.scenario.asked import OPTIONS
-from weft.experiments.scenario.choices import COLLECTIVES
+from weft.experiments.scenario.families import choices
 from weft.switch.commands import command_line as cli_p4
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(
         str,
         typer.Argument(
             metavar="COLLECTIVE|FILE.toml",
-            help=f"{', '.join(COLLECTIVES)}, or a scenario file.",
+            help=f"{', '.join(choices())}, or a scenario file.",
             autocompletion=complete_what,
         ),
     ],
@@ -121,11 +121,11 @@ def run(
         folder = output_folder(resume)
     if what.endswith(".toml"):
         experiment = read_file(Path(what), options)
-    elif what in COLLECTIVES:
+    elif what in choices():
         experiment = Experiment.of(from_options({"collective": what, **options}))
     else:
         raise InputError(
-            f"cannot run {what!r}: name a collective ({', '.join(COLLECTIVES)}) or a "
+            f"cannot run {what!r}: name a collective ({', '.join(choices())}) or a "
             "scenario file that ends in .toml"
         )
     _run(

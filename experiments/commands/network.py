@@ -21,8 +21,8 @@ from weft.base.command_line import (
     output_folder,
 )
 from weft.experiments.commands.scenario_options import scenario_options
+from weft.experiments.families.flows.checks import GPTS, MODEL_SLOWDOWN
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
-from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
 from weft.switch.commands.command_line import Defines, Includes
 from weft.topo.faults import lasting_lines
 

@@ -1,7 +1,7 @@
 """``weft paths``: what every link carries under each path scheme, said at once, without packets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,16 @@ from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_rate, format_size, shown
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.families.flows.checks import (
+    check_algorithm,
+    check_model,
+    check_slowdown,
+    model_defaults,
+)
+from weft.experiments.families.flows.gpt import MODELS
+from weft.experiments.families.flows.load import FILES, algorithms_for, graph_of, notes_on
+from weft.experiments.families.flows.resolve import own_of_workload
+from weft.experiments.families.flows.workload import WorkloadOptions, described_workloads
 from weft.experiments.option import WHOLE, whole
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
@@ -25,8 +35,6 @@ from weft.experiments.scenario.checks import with_shape
 from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
-from weft.experiments.scenario.shards import own_of_workload
-from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
 from weft.experiments.theory.static_paths import (
     SchemeLoads,
     Situation,
@@ -35,9 +43,6 @@ from weft.experiments.theory.static_paths import (
     figures,
 )
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
-from weft.experiments.workloads.gpt import MODELS
-from weft.experiments.workloads.load import FILES, algorithms_for, notes_on
-from weft.experiments.workloads.workload import WorkloadOptions, described_workloads
 from weft.topo.faults import (
     Fault,
     Outage,
@@ -104,7 +109,8 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         )
     else:
         flows = _flow_options(workload, given, wanted, len(team), paths.hosts_per_leaf)
-        algorithm, steps, notes = flows.algorithm, graph_steps(flows), notes_on(flows)
+        check_algorithm(flows.workload, flows.algorithm)
+        algorithm, steps, notes = flows.algorithm, graph_steps(graph_of(flows)), notes_on(flows)
         size_bytes = most_sent(steps, len(team))
     unit_bytes = int(WHOLE.read("unit", given.get("unit", 1)))
     whole("unit", unit_bytes, 1, MAX_SIZE_BYTES)
@@ -140,7 +146,8 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
         )
     rows = {name: OPTIONS[name.replace("_", "-")] for name in given if name not in OWN}
     values = {row.field: row.kind.read(row.name, given[name]) for name, row in rows.items()}
-    asked = Asked(FLOWS if of_flows else workload, workload=workload, **values)
+    whole: dict[str, Any] = {**values, "workload": workload}
+    asked = Asked(FLOWS if of_flows else workload, **whole)
     for name, row in rows.items():
         if values[row.field] != row.default and not asked.heeds(row):
             raise InputError(
@@ -183,7 +190,7 @@ def _flow_options(
         check_model(asked, ranks)
     check_slowdown(asked.get("slowdown"))
     algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
-    own = own_of_workload(replace(wanted, workload=workload))
+    own = own_of_workload(wanted, workload)
     return WorkloadOptions(workload, algorithm, ranks, wanted.rate_bps, **asked, own=own)
 
 

@@ -12,7 +12,7 @@ from weft.base.command_line import Flag, Text, Texts, given
 from weft.experiments.option import FLAG, GROUPS, Option
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
-from weft.experiments.scenario.choices import CARRYING, CHOICES, COLLECTIVES
+from weft.experiments.scenario.families import choices, family_named
 
 OTHERS = "Results and help"
 """The group of a command's own options."""
@@ -75,24 +75,24 @@ def _parameter(word: str, help: str | tuple[str, str] | None) -> inspect.Paramet
 
 def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        choices: Collection[str] = row.choices
+        found: Collection[str] = row.choices
         if name == "algorithm":
-            choices = CHOICES.get(_collective_in(ctx), ())
+            found = choices().get(_collective_in(ctx), ())
         elif name == "paths":
-            choices = scheme_names()
-        return [choice for choice in choices if choice.startswith(incomplete)]
+            found = scheme_names()
+        return [choice for choice in found if choice.startswith(incomplete)]
 
     return complete
 
 
 def complete_what(incomplete: str) -> list[str]:
     """Return collectives that a word may become."""
-    return [name for name in COLLECTIVES if name.startswith(incomplete)]
+    return [name for name in choices() if name.startswith(incomplete)]
 
 
 def _collective_in(ctx: Any) -> str:
     """Return the collective that the command line names; empty without one."""
-    return next((word for word in ctx.meta.get(_WORDS, ()) if word in COLLECTIVES), "")
+    return next((word for word in ctx.meta.get(_WORDS, ()) if word in choices()), "")
 
 
 def _is_offered(name: str, collective: str) -> bool:
@@ -147,9 +147,9 @@ class GroupedCommand(TyperCommand):
             if row is None:
                 yield OTHERS, record
             elif _is_offered(name, collective):
-                if collective in CARRYING and row.name == "algorithm":
-                    continue  # options of their own say it
                 if collective and row.name == "algorithm":
-                    names = ", ".join(CHOICES[collective])
+                    if not family_named(collective).lists_algorithms:
+                        continue
+                    names = ", ".join(choices()[collective])
                     record = record[0], f"May be repeated: {names}. [{row.otherwise}]"
                 yield row.group, record

@@ -20,7 +20,6 @@ from weft.base.errors import MachineError, RunError, WeftError, refuse
 from weft.base.progress import Progress
 from weft.experiments.engines.child import in_child
 from weft.experiments.results.results import Run
-from weft.experiments.runs.alone import slowed
 from weft.experiments.runs.capacity import check_capacity
 from weft.experiments.runs.here import emulate_points, simulate_point
 from weft.experiments.runs.identity import version
@@ -88,7 +87,7 @@ def warm_up() -> None:
 def simulated(point: Point) -> PointResult:
     """Run a point in the simulated world."""
     check_capacity(point.scenario)
-    point = replace(point, scenario=slowed(point.scenario))
+    point = replace(point, scenario=point.scenario.family.settled(point.scenario))
     return PointResult(simulate_point(point, program_of(point.scenario), Progress.silent()))
 
 
@@ -96,7 +95,7 @@ def predicted(point: Point) -> Predictions:
     """Return what the simulated world says of an emulated point."""
     from weft.experiments.runs.emulated import predict_point
 
-    scenario = slowed(point.scenario)
+    scenario = point.scenario.family.settled(point.scenario)
     return predict_point(replace(point, scenario=scenario), program_of(scenario), Progress.silent())
 
 
@@ -124,7 +123,7 @@ def emulated_here(point: Point, known: Predictions | None) -> PointResult:
         "...), or run the sweep with --world simulated",
         MachineError,
     )
-    point = replace(point, scenario=slowed(point.scenario))
+    point = replace(point, scenario=point.scenario.family.settled(point.scenario))
     results: list[list[Run]] = []
     notes: list[str] = []
     with whole_machine():

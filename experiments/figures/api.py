@@ -61,8 +61,9 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "What other packages add",
         (
-            "experiments.scenario.networks.NetworkShape", "experiments.workloads.workload.Workload",
-            "experiments.workloads.workload.WorkloadOptions",
+            "experiments.scenario.networks.NetworkShape",
+            "experiments.families.flows.workload.Workload",
+            "experiments.families.flows.workload.WorkloadOptions",
         ),
     ),
 )  # fmt: skip

@@ -14,7 +14,6 @@ from weft.base.children import run_tool
 from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.figures.kept import AlgorithmRow, Kept, options_of, rows_of
 from weft.experiments.results.results import Run
-from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.runner import run as run_experiment
 from weft.experiments.runs.simulation import simulate
@@ -208,12 +207,12 @@ def are_enough(rows: Sequence[AlgorithmRow]) -> bool:
 
 
 def _simulate(scenario: Scenario, swept: Sequence[str], source: str) -> list[AlgorithmRow]:
-    scenario = slowed(scenario)
+    scenario = scenario.family.settled(scenario)
     found = []
     for algorithm, repetition, _ in scenario.runs():
         began_s = time.process_time()  # whatever else the machine does
         run = simulate(scenario, program_of(scenario), algorithm, repetition, lambda _: None)
-        run = compared(run, scenario)
+        run = scenario.family.compared(run, scenario)
         found.append((run, time.process_time() - began_s))
     return rows_of(found, swept, source)
 

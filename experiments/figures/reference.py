@@ -4,7 +4,7 @@ import re
 
 from weft.experiments.option import GROUPS, Option
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
-from weft.experiments.scenario.choices import COLLECTIVES
+from weft.experiments.scenario.families import choices
 
 _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
 
@@ -30,8 +30,8 @@ def reference() -> str:
 
 
 def _line(row: Option) -> str:
-    heeding = [name for name in COLLECTIVES if is_heeded(row, name)]
-    heeded = "all" if len(heeding) == len(COLLECTIVES) else ", ".join(heeding)
+    heeding = [name for name in choices() if is_heeded(row, name)]
+    heeded = "all" if len(heeding) == len(choices()) else ", ".join(heeding)
     value = ", ".join(f"`{choice}`" for choice in row.choices) or row.kind.unit
     if isinstance(row.between, tuple):
         value += f" from {row.kind.write(row.between[0])} to {row.kind.write(row.between[1])}"

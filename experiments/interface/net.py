@@ -22,7 +22,6 @@ from weft.experiments.interface.loading import load_programs
 from weft.experiments.interface.standing import Standing
 from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
-from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import operate
@@ -406,7 +405,7 @@ class Net:
         fields = {**self._fields, **fields_of(collective, options)}
         scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
         check_capacity(scenario)
-        scenario = slowed(scenario)
+        scenario = scenario.family.settled(scenario)
         check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None
@@ -417,9 +416,9 @@ class Net:
             testbed = self.backend.testbed(scenario, self.controller)
             testbed.failed = self.down
             run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
-            run = compared(run, scenario)
             self._plan()  # as it was before: a collective may have pinned paths, or sprayed
-            return run
+            compared: Run = scenario.family.compared(run, scenario)
+            return compared
 
     def allgather(self, **options: Any) -> Run:
         """Run an Allgather; see `run`."""

@@ -8,13 +8,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from weft.experiments.pipeline.schedules import KIND_TITLES
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
 from weft.experiments.plots.palette import label_of
 from weft.experiments.plots.trace import complete, flow_events, named
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.summary import short_duration
 
+KIND_TITLES = {"F": "forward", "B": "backward", "W": "gradients of weights"}
 PAINTS = {"F": "#0072b2", "B": "#d55e00", "W": "#009e73"}
 LIGHTER = 0.55
 """How much of its colour every second chunk keeps."""

@@ -8,33 +8,11 @@ from weft.agents.collectives.names import ALGORITHMS as REGISTERED
 from weft.agents.collectives.names import algorithms
 from weft.base.errors import InputError
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.resharding.names import AUTO, STRATEGIES
-from weft.experiments.scenario.fsdp_models import FSDP, PARTS
-from weft.experiments.scenario.kinds import kinds_of
+from weft.experiments.scenario.families import families
 
 ALGORITHMS: dict[str, tuple[str, str]] = {
-    **{name: STRATEGIES.fact(name, "colours") for name in STRATEGIES.names()},
-    AUTO: ("#56b4e9", "#8fd0f5"),
-    "gpipe": ("#e69f00", "#f3bd4a"),
-    "1f1b": ("#0072b2", "#5aaae6"),
-    "eager-1f1b": ("#d55e00", "#f08c3c"),
-    "interleaved-1f1b": ("#009e73", "#3fc79e"),
-    "zb-h1": ("#cc79a7", "#e09cc2"),
-    "unfused": ("#e69f00", "#f3bd4a"),
-    "fused": ("#0072b2", "#5aaae6"),
-    "unfused/multicast": ("#cc79a7", "#e09cc2"),
-    "fused/multicast": ("#56b4e9", "#8fd0f5"),
-    "unfused/switch": ("#d55e00", "#f08c3c"),
-    "fused/switch": ("#009e73", "#3fc79e"),
-    "computation": ("#44546a", "#a9b8cb"),
-    "embedding-all-to-all": ("#0072b2", "#5aaae6"),
-    "gemv-allreduce": ("#d55e00", "#f08c3c"),
-    "gemm-all-to-all": ("#009e73", "#3fc79e"),
-    "all-gather-matmul": ("#cc79a7", "#e09cc2"),
-    "matmul-reduce-scatter": ("#e69f00", "#f3bd4a"),
-    "communication": ("#7f8ea0", "#b9c4d0"),
+    **{name: both for each in families() for name, both in each.colours().items()},
     **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
-    **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
 """Colours on white and on a dark page: those of Okabe and Ito (2008) that no other algorithm of the
 same collective has. Of reshardings they are the strategies', of pipelines the schedules', and of

@@ -15,8 +15,7 @@ from weft.experiments.plots.series import selected
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.results.results import RankResult, Results
 from weft.experiments.results.summary import Summary
-from weft.experiments.scenario.fsdp import operation_name
-from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.kinds import kinds_of
 from weft.experiments.scenario.scenario import title_of
 
@@ -95,7 +94,7 @@ def _row(summary: Summary, rank: RankResult, end_ns: int) -> RankRow:
     lanes: dict[str, list[list[OperationBar]]] = {}
     latest: dict[str, int] = {}
     for place, (begun_ns, done_ns) in enumerate(rank.spans_ns):
-        name, layer = operation_name(place) if collective == FSDP else (collective, place)
+        name, layer = family_of(collective).operation_name(collective, place)
         begin_ns = min(max(begun_ns, latest.get(name, 0)), done_ns) if in_turn else begun_ns
         latest[name] = done_ns
         bar = OperationBar(name, layer, begin_ns, done_ns)

@@ -345,6 +345,11 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
     plots: list[PlotSpec] = []
 
     @property
+    def computes(self) -> bool:
+        """Return whether it is known of any run what its ranks computed when."""
+        return any(run.step or run.fused for run in self.runs)
+
+    @property
     def verified(self) -> bool:
         """Return whether every run's data verified."""
         return bool(self.runs) and all(run.verified for run in self.runs)

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from weft.agents.collectives.names import FLOWS
-from weft.base.units import format_rate, format_size
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.pipeline.names import PIPELINE
-from weft.experiments.resharding.names import RESHARD
+from weft.base.units import format_rate
 from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from weft.experiments.results.results import (
     FAILED,
@@ -25,7 +21,7 @@ from weft.experiments.results.results import (
 )
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.choices import COUNTS
-from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.options import field_of, is_usual, said, value_of
 from weft.experiments.scenario.scenario import title_of
 from weft.experiments.theory.traffic_model import tier_model_bytes
@@ -299,36 +295,7 @@ def doubts(results: Results) -> list[tuple[str, str, str]]:
 def what_of(scenario: Mapping[str, Any]) -> str:
     """Return what was run, like ``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather
     of shards of 0 B to 1 MiB``."""
-    collective = str(scenario["collective"])
-    if collective == FSDP:
-        layer = f"{format_size(int(scenario['size_bytes']))} a layer"
-        model = f" of {scenario['model']}" if scenario.get("model") else ""
-        return f"{title_of(collective)} of {scenario['layers']} layers{model}, {layer}"
-    if collective == FLOWS:
-        return f"{title_of(collective)} of {scenario['workload']}"
-    if collective == RESHARD:
-        return resharding_title(scenario)
-    if collective == FUSED_OPERATORS:
-        size = format_size(int(scenario["size_bytes"]))
-        return f"{title_of(collective)} {scenario['operator']}, {size} in all"
-    if collective == PIPELINE:
-        return f"{title_of(collective)} of {scenario['model']}"
-    sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
-    least, most = format_size(min(sizes)), format_size(max(sizes))
-    what = f"shards of {least} to {most}"
-    if least == most:
-        what = most if collective == "broadcast" else f"{most} a rank"
-    return f"{title_of(collective)} of {what}"
-
-
-def resharding_title(scenario: Mapping[str, Any]) -> str:
-    """Return what was resharded, like ``Resharding of case 3, 256 MiB``."""
-    size = format_size(int(scenario["size_bytes"]))
-    if scenario.get("case"):
-        return f"Resharding of case {scenario['case']}, {size}"
-    if scenario.get("one_to_many"):
-        return f"Resharding from one device to {scenario['one_to_many']}, {size}"
-    return f"Resharding from {scenario['source']} to {scenario['destination']}, {size}"
+    return family_of(str(scenario["collective"])).described(scenario)
 
 
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from weft.agents.collectives.names import REDUCING, baseline
+from weft.agents.collectives.names import baseline
 from weft.base.units import format_rate, format_size
 from weft.experiments.plots.spec import TIERS as TIER_SUMS
 from weft.experiments.results.comparison import compare, why_not_measured
@@ -27,7 +27,7 @@ from weft.experiments.results.summary import (
     ways_of,
     what_of,
 )
-from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.family import Family, family_of
 from weft.experiments.scenario.options import value_of
 from weft.experiments.theory.chance import chances
 from weft.topo.clos import Topology
@@ -305,12 +305,17 @@ def _flow_times(summaries: Sequence[Summary]) -> str:
     return text
 
 
+def _family(summary: Summary) -> Family:
+    """Return what kind of work is summed up."""
+    return family_of(str(summary.scenario["collective"]))
+
+
 def _speed_ups(summaries: Sequence[Summary]) -> str:
     """Say, where sums are made, how times compare with the baseline, since that is what servers and
-    switches are for; where times cannot be believed, give the prediction. For FSDP, say how full
-    the hosts' links were, too."""
+    switches are for; where times cannot be believed, give the prediction. Say how full the
+    hosts' links were, too, where that decides the time."""
     text = ""
-    interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
+    interleaved = any(_family(each).fills_links for each in summaries)
     for each in summaries if interleaved else ():
         if each.injection is not None:
             up, down = (f"{100 * part:.0f} %" for part in each.injection)
@@ -320,7 +325,7 @@ def _speed_ups(summaries: Sequence[Summary]) -> str:
     for each in summaries:
         if each is base or base is None or not each.bound_ns:
             continue
-        summed = interleaved or each.scenario["collective"] in REDUCING
+        summed = _family(each).reduces(str(each.scenario["collective"]))
         found = compare(each, base) if summed else None
         if found is None:
             continue

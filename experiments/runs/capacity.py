@@ -4,14 +4,9 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from weft.agents.collectives.names import FLOWS
 from weft.base.errors import MachineError, refuse
 from weft.base.units import format_size
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.resharding.load import check_memory
-from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.shards import resharding_options_of
 from weft.topo.fabric_program import check_carried
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
@@ -40,48 +35,31 @@ def check_capacity(scenario: Scenario) -> int:
     simulated while its network comes up, and gives its memory back before the ranks start.
     """
     hosts = len(scenario.network().hosts)
-    ranks = scenario.ranks * scenario.jobs
     if scenario.world == "emulated":
         check_hosts(hosts)
-    available = available_bytes()
-    data = sum(scenario.shard_sizes)
-    if scenario.collective == RESHARD:
-        options = resharding_options_of(scenario, scenario.algorithms[0], scenario.ranks)
-        return check_memory(options, available)
-    if scenario.collective == FUSED_OPERATORS:
-        return _check_operator(scenario, available)
-    if scenario.collective in ("many-to-one", FLOWS):
-        data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
-    if scenario.collective == "alltoall":
-        data *= 2  # what comes
+    return scenario.family.check_memory(scenario, available_bytes())
+
+
+def check_buffers(scenario: Scenario, data: int, operations: int, available: int | None) -> int:
+    """Return how many bytes of memory so many operations take.
+
+    Args:
+        data: the bytes of the buffers of each on a rank.
+        available: how many there are; None if that is not known.
+
+    Raises:
+        MachineError: they take more.
+    """
+    ranks = scenario.ranks * scenario.jobs
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
     data *= max(each.buffers for each in scenario.kinds())
-    operations = scenario.operations * (scenario.layers or 1)
     needed = ranks * (operations * data + RANK_BYTES[scenario.world])
     if available is not None and needed > available:
         raise MachineError(
             f"{operations * ranks} buffers of {format_size(data)}, for each operation on each "
             f"rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
             "free: choose a smaller --size, fewer hosts or fewer operations"
-        )
-    return needed
-
-
-def _check_operator(scenario: Scenario, available: int | None) -> int:
-    """Return how much memory an operator takes. Raises MachineError for more than there is."""
-    from weft.experiments.fused.load import memory_bytes
-
-    ranks = scenario.ranks
-    processes = ranks if scenario.world == "emulated" else 1
-    needed = ranks * RANK_BYTES[scenario.world] + max(
-        memory_bytes(scenario.fused(each), processes) for each in scenario.algorithms
-    )
-    if available is not None and needed > available:
-        raise MachineError(
-            f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, "
-            f"and {format_size(available or 0)} are free: choose smaller sizes, like --batch-size "
-            "and --width, or fewer hosts"
         )
     return needed
 

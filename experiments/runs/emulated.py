@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from weft.agents.drivers.launcher import Launcher
@@ -20,7 +21,6 @@ from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.controller.client import LoadableProgram
 from weft.experiments.results.results import Fidelity, Run
-from weft.experiments.runs.alone import Alone, compared, parts_of
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge, lateness_of
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
@@ -396,7 +396,8 @@ def _run_point(
                 testbed.world.blaming_the_dead(),
             ):
                 run = operate(testbed, algorithm, repetition, advance, predicted_ns)
-                run = compared(run, point.scenario, _alone(testbed, run, alone_ns))
+                took_ns = partial(_took_ns, testbed, run, alone_ns)
+                run = point.scenario.family.compared(run, point.scenario, took_ns)
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.
             runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
@@ -410,26 +411,20 @@ def _run_point(
     return True
 
 
-def _alone(testbed: EmulatedTestbed, run: Run, known_ns: dict[str, int]) -> Alone | None:
-    """Return what the parts of an operator take alone on this machine, if its time is this
-    machine's.
+def _took_ns(testbed: EmulatedTestbed, run: Run, known_ns: dict[str, int], algorithm: str) -> int:
+    """Return how long another algorithm takes on this machine, with which a run is compared.
 
     Args:
         known_ns: what was measured before, by algorithm.
 
     Raises:
-        RunError: a part did not verify.
+        RunError: it did not verify.
     """
-    if run.fused is None or run.completion_ns is None or run.fused.clock != "measured":
-        return None
-    found = []
-    for part in parts_of(run.algorithm):
-        if part not in known_ns:
-            took_ns = operate(testbed, part, run.repetition, lambda _: None).completion_ns
-            refuse(took_ns is None, f"{part} of {run.algorithm} alone failed", RunError)
-            known_ns[part] = took_ns or 0
-        found.append(known_ns[part])
-    return Alone(*found)
+    if algorithm not in known_ns:
+        took_ns = operate(testbed, algorithm, run.repetition, lambda _: None).completion_ns
+        refuse(took_ns is None, f"{algorithm} of {run.algorithm} alone failed", RunError)
+        known_ns[algorithm] = took_ns or 0
+    return known_ns[algorithm]
 
 
 def predict_point(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:

@@ -126,7 +126,7 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
         from weft.experiments.plots.draw import draw_plots
 
         yield from draw_plots(results)
-    if any(run.step or run.fused for run in results.runs):
+    if results.computes:
         from weft.experiments.plots.gantt_files import gantt_files
 
         yield from gantt_files(results)

@@ -6,7 +6,6 @@ from pathlib import Path
 from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
-from weft.experiments.runs.alone import compared
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.simulation import Predictions, simulate
@@ -22,7 +21,7 @@ def simulate_point(point: Point, program: ProgramFiles, progress: Progress) -> l
         with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
             try:
                 run = simulate(point.scenario, program, algorithm, repetition, advance)
-                run = compared(run, point.scenario)
+                run = point.scenario.family.compared(run, point.scenario)
             except RunError as error:
                 if not point.number:
                     raise

@@ -57,8 +57,8 @@ def key_of(scenario: Scenario, program: ProgramFiles) -> str:
     network = scenario.network()
     for name, own in sorted(own_programs(network).items()):
         digest.update(name.encode() + _content(own.json))
-    if scenario.workload and Path(scenario.workload).is_file():
-        digest.update(_content(Path(scenario.workload)))
+    for file in scenario.family.files(scenario):
+        digest.update(_content(file))
     return digest.hexdigest()[:KEY_DIGITS]
 
 

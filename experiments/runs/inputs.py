@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.communicator import Lane, SwitchJob
+from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.timing import Pace
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast, Team, TeamMember
 from weft.agents.ranks import OperationConfig
@@ -22,16 +21,11 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.scenario.choices import PLACED
-from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
-from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.kinds import kinds_of, scheme_in
+from weft.experiments.scenario.kinds import scheme_in
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath, emulated_burst_ns
 from weft.experiments.scenario.losses import repetitions
 from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, PathAssignment, assignment_of
 from weft.switch.commands.switch_options import check_program
 from weft.switch.compiler import ProgramFiles, compile_cached
@@ -52,42 +46,11 @@ _TO_ALL_AT_ONCE = ("direct", "linear")
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
     """Return what a run of the scenario does. ``seed`` is that of its data."""
-    if scenario.collective == FSDP:
-        return _interleaved(scenario, algorithm, seed)
-    return OperationConfig(
-        _request_of(scenario, algorithm),
-        seed,
-        scenario.operations,
-        scenario.at_once,
-        data=scenario.data,
-    )
+    return scenario.family.operation(scenario, algorithm, seed)
 
 
-def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
-    """Return the Allgather and the Reduce-Scatter of consecutive layers."""
-    gather, scatter = parts(scenario, algorithm)
-    first = _request_of(gather, gather.algorithms[0])
-    if kinds_of(FSDP, algorithm)[0].multicasts:
-        # The sums, and what more the uplink carries, have the link beside the multicast.
-        multicast = Pace(
-            gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
-        ).received_bytes
-        beside = step_bound_bytes(scenario, algorithm) - multicast  # a rank by itself sends nothing
-        first = replace(first, beside_bytes=max(0, beside))
-    return OperationConfig(
-        first,
-        seed,
-        scenario.layers or 1,
-        AT_ONCE,
-        (_request_of(scatter, scatter.algorithms[0]),),
-        WAITS,
-        scenario.data,
-    )
-
-
-def _request_of(scenario: Scenario, algorithm: str) -> Request:
-    if scenario.collective in PLACED:
-        return _flows_request_of(scenario, algorithm)
+def paced_request(scenario: Scenario, algorithm: str, **more: Any) -> Request:
+    """Return the request of one operation of a scenario's collective."""
     return request_of(
         scenario,
         scenario.ranks,
@@ -95,21 +58,18 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
         algorithm,
         pace_bps=_pace_bps(scenario),
         lanes=_assignment(scenario, algorithm).pieces,
-        flows=scenario.flow_graph(algorithm) if scenario.collective == FLOWS else None,
+        **more,
     )
 
 
-def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
-    """Return the request of flows that carry tensors, or what ranks compute."""
-    if scenario.collective == FUSED_OPERATORS:
-        fused = scenario.fused(algorithm)
-        graph, more = fused.graph, dict[str, Any](computation=fused.computation)
-        # All ranks multicast at the same time, and links to hosts carry what all others send.
-        at_once = max(1, len({members[0] for members in graph.groups}) - 1)
-    else:
-        carried = scenario.carried(algorithm)
-        graph, at_once = carried.graph, 1
-        more = dict[str, Any](tensors=carried.tensors, block_bytes=carried.block_bytes)
+def flows_request(
+    scenario: Scenario, algorithm: str, graph: FlowGraph, at_once: int = 1, **more: Any
+) -> Request:
+    """Return the request of flows that carry tensors, or what ranks compute.
+
+    Args:
+        at_once: how many ranks may multicast to a host at the same time.
+    """
     return request_of(
         scenario,
         scenario.ranks,
@@ -197,7 +157,7 @@ def cast_of(
             groups=_groups(scenario, plan, job),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
-            turns_from_next=scenario.collective == FUSED_OPERATORS or algorithm in _TO_ALL_AT_ONCE,
+            turns_from_next=scenario.family.meets_at_hosts or algorithm in _TO_ALL_AT_ONCE,
             epoch=epoch,
         )
         for job, hosts in enumerate(placement.jobs)
@@ -259,7 +219,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
 
 def _group_members(scenario: Scenario, algorithm: str) -> tuple[tuple[int, ...], ...]:
     """Return the ranks of each multicast group, if it is not all of them."""
-    if scenario.collective not in PLACED or not algorithm:
+    if not scenario.family.has_places or not algorithm:
         return ()
     return scenario.flow_graph(algorithm).groups
 
@@ -274,7 +234,7 @@ def _groups(scenario: Scenario, plan: Plan, job: int) -> tuple[str, ...]:
     each = len(trees) // len(scenario.placement.jobs)
     trees = trees[job * each : (job + 1) * each]
     sums = aggregation.trees_of(plan)
-    if scenario.collective == FSDP and sums:
+    if scenario.family.sums_apart and sums:
         apart = tuple(tree for tree in trees if tree.root != sums[job].root)
         if len(apart) >= scenario.workers:
             trees = apart[: len(apart) // scenario.workers * scenario.workers]
@@ -308,7 +268,7 @@ def plan_of(
     roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
-    if scenario.collective in PLACED:
+    if scenario.family.has_places:
         groups = 0
     demand = Demand(
         jobs,

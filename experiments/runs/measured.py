@@ -10,25 +10,18 @@ import msgspec
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.results.results import (
     Accuracy,
     Fidelity,
-    FlowTimes,
-    FusedTimes,
     LinkResult,
     RankResult,
     Run,
-    StepTimes,
     tier_bytes,
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
 from weft.experiments.runs.inputs import operation_of
 from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
-from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.shards import training_of
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
 
@@ -221,10 +214,8 @@ def assemble(
         predicted_ns=predicted_ns,
         queues=queue_figures(links),
         load_bin_ns=load_bin_ns,
-        flows=flows_of(scenario, algorithm, reports),
-        step=step_of(scenario, algorithm, reports),
-        fused=fused_times_of(scenario, algorithm, reports),
         accuracy=accuracy_of(reports),
+        **scenario.family.result(scenario, algorithm, reports),
     )
 
 
@@ -235,113 +226,6 @@ def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
     if not figures or not all(figures):
         return None
     return Accuracy(**{name: max(each[name] for each in figures) for name in figures[0]})
-
-
-def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> FlowTimes | None:
-    """Return when each flow of a workload was under way, as its ranks reported it."""
-    if scenario.collective not in GRAPHS:
-        return None
-    graph = scenario.flow_graph(algorithm)
-    flows = graph.flows.tolist()
-    place = {flow: index for index, flow in enumerate(flows)}
-    times: dict[str, list[int | None]] = {
-        what: [None] * len(flows) for what in ("begun", "received", "acknowledged")
-    }
-    for flow, what, at_ns in chain.from_iterable(report.moments for report in reports):
-        if flow in place:
-            times[what][place[flow]] = at_ns
-    return FlowTimes(
-        [graph.source[flow] for flow in flows],
-        [graph.destination[flow] for flow in flows],
-        graph.sizes(graph.flows),
-        times["begun"],
-        times["received"],
-        times["acknowledged"],
-    )
-
-
-def step_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> StepTimes | None:
-    """Return when the stages of a pipeline computed, as their ranks reported it; None for anything
-    else, and where a rank did not come to the end."""
-    if scenario.collective != PIPELINE:
-        return None
-    from weft.experiments.pipeline.schedules import peak_activations
-    from weft.experiments.pipeline.timing import timed
-
-    step = training_of(scenario, algorithm)
-    graph, schedule = step.carried.graph, step.schedule
-    over_ns = {
-        task: at_ns
-        for task, what, at_ns in chain.from_iterable(report.moments for report in reports)
-        if what == "over"
-    }
-    known = [(task, *placed) for task, placed in step.computing if graph.delay_ns[task]]
-    if not all(task in over_ns for task, *_ in known):
-        return None
-    alone = timed(schedule, step.times)
-    return StepTimes(
-        [graph.source[task] for task, _, _ in known],
-        [stage for _, stage, _ in known],
-        [action.kind for _, _, action in known],
-        [action.microbatch for _, _, action in known],
-        [action.chunk for _, _, action in known],
-        [over_ns[task] - graph.delay_ns[task] for task, _, _ in known],
-        [over_ns[task] for task, _, _ in known],
-        [*peak_activations(schedule)],
-        alone.ideal_ns,
-        alone.step_ns,
-    )
-
-
-def fused_times_of(
-    scenario: Scenario, algorithm: str, reports: Sequence[RankReport]
-) -> FusedTimes | None:
-    """Return when the workgroups of a fused operator were at work; None for anything else. What
-    its communication takes alone is filled in by `weft.experiments.runs.alone.compared`."""
-    if scenario.collective != FUSED_OPERATORS:
-        return None
-    plan = scenario.fused(algorithm)
-    moments = list(chain.from_iterable(report.moments for report in reports))
-    over_ns = {task: at_ns for task, what, at_ns in moments if what == "over"}
-    began_ns = {task: over_ns[task] - plan.graph.delay_ns[task] for task in over_ns}
-    began_ns |= {task: at_ns for task, what, at_ns in moments if what == "began"}
-    known = [each for each in plan.computing if each.task in over_ns]
-    known.sort(key=lambda each: (each.rank, over_ns[each.task]))
-    spans = [
-        ((each.rank, plan.graph.pool[each.task]), began_ns[each.task], over_ns[each.task])
-        for each in known
-    ]
-    groups = [
-        sum(plan.graph.pools[:pool]) + group
-        for ((_, pool), _, _), group in zip(spans, workgroups_of(spans), strict=True)
-    ]
-    return FusedTimes(
-        scenario.clock or "modelled",
-        plan.compute_ns,
-        0,
-        completion_bound_ns(scenario, algorithm, frames=True),
-        [each.rank for each in known],
-        groups,
-        [each.what for each in known],
-        [begin_ns for _, begin_ns, _ in spans],
-        [end_ns for _, _, end_ns in spans],
-        plan.add_ns,
-    )
-
-
-def workgroups_of(spans: Sequence[tuple[tuple[int, int], int, int]]) -> list[int]:
-    """Return a workgroup for each of ((rank, pool), begin, end), numbered in its pool, so that none
-    is at two at a time."""
-    free: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    found = [0] * len(spans)
-    for place in sorted(range(len(spans)), key=lambda place: (spans[place][1], place)):
-        pool, begin_ns, end_ns = spans[place]
-        mine = free.setdefault(pool, [])
-        able = [number for number, (until_ns, _) in enumerate(mine) if until_ns <= begin_ns]
-        number = able[0] if able else len(mine)
-        mine[number : number + 1] = [(end_ns, number)]
-        found[place] = number
-    return found
 
 
 def _received_bytes(scenario: Scenario, algorithm: str) -> int:

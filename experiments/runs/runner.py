@@ -20,7 +20,6 @@ from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.registry import Place, place_of
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
-from weft.experiments.runs.alone import calibrated
 from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.folder import REPORT, ResultsFolder
@@ -28,11 +27,11 @@ from weft.experiments.runs.here import emulate_points, simulate_point
 from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointFiles
+from weft.experiments.runs.settled import settled
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.runs.versions import environment
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.shards import workload_notes_of
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
@@ -172,7 +171,7 @@ def _run(
             workers = None
             if place is not None:
                 workers = stack.enter_context(_workers(place, left.points, most_bytes, progress))
-            slowed = calibrated(left, progress, later=workers is not None)
+            whole = settled(left, progress, later=workers is not None)
             if folder is not None:
                 folder.make(
                     captures=_asks_for(experiment, "pcap"),
@@ -184,10 +183,10 @@ def _run(
                 rest, known = run_by(workers, left.points, progress, arrivals.add)
                 stack.close()  # what is emulated here has the machine to itself
                 left = replace(left, points=tuple(rest))
-                slowed = calibrated(left, progress)
-            asked = dict(zip(slowed.points, left.points, strict=True))
+                whole = settled(left, progress)
+            asked = dict(zip(whole.points, left.points, strict=True))
             _run_here(
-                slowed.points,
+                whole.points,
                 programs,
                 progress,
                 lambda point, runs, notes: arrivals.add(asked[point], runs, notes),
@@ -390,7 +389,7 @@ def _of_workloads(points: Sequence[Point]) -> list[str]:
             note
             for scenario in (point.scenario for point in points)
             for algorithm in scenario.algorithms
-            for note in workload_notes_of(scenario, algorithm, scenario.ranks)
+            for note in scenario.family.notes(scenario, algorithm, scenario.ranks)
         )
     ]
 

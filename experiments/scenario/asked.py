@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
@@ -11,44 +10,26 @@ from weft.agents.collectives.names import (
     BLOCK_BYTES,
     CUTOFFS,
     DATA,
-    FLOWS,
     MAX_AT_ONCE,
     MAX_CHUNK_BYTES,
     OPS,
-    REDUCING,
     ROOTED,
-    VECTORS,
 )
-from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import InputError, refuse
 from weft.base.units import MAX_SEED, listed
-from weft.experiments.fused.names import (
-    CLOCKS,
-    DISPATCHES,
-    FUSED_OPERATORS,
-    SLICE_BYTES,
-    THREADS,
-    WORKGROUPS,
-)
-from weft.experiments.fused.names import OPERATORS as FUSED_KINDS
-from weft.experiments.fused.names import RATIO as FUSED_RATIO
-from weft.experiments.fused.names import WAYS as FUSED_WAYS
 from weft.experiments.option import (
     ADDING,
     DURATION,
     FACTOR,
     FAULTS,
     FLAG,
-    FUSING,
     HOSTS,
     MULTICAST,
     NETWORK,
     OPERATION,
     OPTCAST,
-    PIPELINES,
     PROBABILITY,
     RATE,
-    RESHARDING,
     RUNS,
     SECONDS,
     SEEDS,
@@ -59,39 +40,16 @@ from weft.experiments.option import (
     TRANSPORT,
     UNICAST,
     WHOLE,
-    WORKLOAD,
     Option,
     OptionKind,
     option,
     read_texts,
 )
 from weft.experiments.paths.names import SCHEMES, described_schemes
-from weft.experiments.pipeline.names import (
-    COMMUNICATION,
-    PIPELINE,
-    PIPELINE_MODELS,
-    PIPELINE_SLOWDOWN,
-    STRATEGY,
-)
-from weft.experiments.pipeline.schedules import SCHEDULES
-from weft.experiments.resharding.names import (
-    AUTO,
-    BALANCE,
-    BALANCES,
-    LOCAL_FACTOR,
-    RESHARD,
-    STRATEGIES,
-    strategies,
-)
 from weft.experiments.scenario.choices import (
-    CARRYING,
-    CHOICES,
-    COLLECTIVES,
     CONGESTION,
     DTYPE,
     DTYPES,
-    GRAPHS,
-    LAYERS,
     MAX_ECN_PACKETS,
     MAX_HOSTS,
     MAX_JOBS,
@@ -117,16 +75,13 @@ from weft.experiments.scenario.choices import (
     TOPOLOGIES,
     WORLDS,
 )
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN
+from weft.experiments.scenario.families import choices, families, family_named
 from weft.experiments.scenario.networks import (
     FILE_ENDING,
-    NetworkShape,
     described_networks,
     network_shape,
 )
 from weft.experiments.scenario.own_options import having_options, with_own_options
-from weft.experiments.scenario.workload_checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN, is_model
-from weft.experiments.workloads.workload import Workload, described_workloads, workload_of
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
@@ -135,12 +90,11 @@ from weft.topo.switch_kinds import RATE_BPS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
-    from weft.experiments.paths.scheme import PathScheme
 
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
     names = tuple(read_texts(name, value))
-    known = sorted({each for choices in CHOICES.values() for each in choices})
+    known = sorted({each for names in choices().values() for each in names})
     if not names:
         raise InputError(
             f"no {name} was named: choose from {', '.join(known)}, or leave the key out"
@@ -152,13 +106,18 @@ def _known_algorithms() -> str:
     """List the algorithms of each collective: ``allgather: ring, linear; alltoall, many-to-one:
     direct``."""
     collectives: dict[tuple[str, ...], list[str]] = {}
-    for collective, names in CHOICES.items():
-        if collective in CARRYING:
-            continue  # options of their own say it
-        collectives.setdefault(names, []).append(collective)
+    for collective, names in choices().items():
+        if family_named(collective).lists_algorithms:
+            collectives.setdefault(names, []).append(collective)
     return "; ".join(
         f"{', '.join(some)}: {', '.join(names)}" for names, some in collectives.items()
     )
+
+
+def _of_families(words: str) -> str:
+    """List what an attribute of kinds of work has, where it is not empty."""
+    having = (each for each in families() if getattr(each, words))
+    return "".join(f"; of {each.name} {getattr(each, words)}" for each in having)
 
 
 def _known_schemes() -> str:
@@ -182,10 +141,6 @@ def _check_oversubscription(name: str, value: float, low: float, high: float) ->
     )
 
 
-def _check_local_factor(name: str, value: float, low: float, high: float) -> None:
-    refuse(not low <= value <= high, f"{name} {value:g}: from {low:g} to {high:g}")
-
-
 def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
     """Return a function that says whether an algorithm that is asked for heeds an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
@@ -197,80 +152,25 @@ def _of_algorithms(name: str) -> str:
     return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
 
 
-def _other_workloads() -> str:
-    """List the workloads of other packages, behind those of Weft."""
-    return "".join(f", or {name} ({about})" for name, about in described_workloads().items())
-
-
-def _known_strategies() -> str:
-    """List the resharding strategies: ``broadcast (a chain over the hosts), ... or auto``."""
-    about = {name: STRATEGIES.fact(name, "about") for name in strategies() if name != AUTO}
-    return ", ".join(
-        f"{name} ({words})" if words else name
-        for name, words in {**about, AUTO: "the best by the model"}.items()
-    )
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(read_texts(name, value))
-
-
-def _is_resharding(asked: "Asked") -> bool:
-    return asked.collective == RESHARD
-
-
 def _are_dtypes(names: str) -> bool:
     """Return whether a text says one type for each of the tensors of a resharding."""
     return all(name.strip() in (*DTYPES, *TENSOR_DTYPES) for name in names.split(";"))
-
-
-def _is_pipeline(asked: "Asked") -> bool:
-    return asked.collective == PIPELINE
-
-
-def _check_between(name: str, value: float, low: float, high: float) -> None:
-    refuse(not low <= value <= high, f"{name} {value:g} is out of range: {low:g} to {high:g}")
-
-
-def _is_fused(asked: "Asked") -> bool:
-    return asked.collective == FUSED_OPERATORS
-
-
-def _is_carrying(asked: "Asked") -> bool:
-    return asked.collective in CARRYING
-
-
-def _check_efficiency(name: str, value: float, low: float, high: float) -> None:
-    refuse(
-        not low <= value <= high,
-        f"{name} {value:g}: from {low:g} to {high:g}, as a part of the peak of a V100",
-    )
-
-
-def _is_model_step(asked: "Asked") -> bool:
-    return asked.collective == FLOWS and is_model(asked.workload)
 
 
 LEAF_SPINE = TOPOLOGIES["leaf-spine"]
 FAT_TREE = TOPOLOGIES["fat-tree"]
 
 OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
-OF_MODELS = f"it is for {FLOWS} of a model"
-OF_RESHARDINGS = f"it is for {RESHARD}"
-OF_PIPELINES = f"it is for {PIPELINE}"
-OF_FUSED = f"it is for {FUSED_OPERATORS}"
-_fused_option = partial(option, group=FUSING, heeded=_is_fused, who=OF_FUSED)
-OF_CARRYING = f"it is for {' and '.join(CARRYING)}"
 
 
 @dataclass(frozen=True)
-@with_own_options
+@with_own_options(before="operations")
 class Asked:
     """Hold what is asked of a run, as it was asked: every field is an option of ``weft run`` and a
     key of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with
     everything checked and filled in."""
 
-    collective: str = option("allgather", TEXT, group=OPERATION, choices=COLLECTIVES)
+    collective: str = option("allgather", TEXT, group=OPERATION, choices=choices())
     world: str = option("emulated", TEXT, "{choices}.", group=TESTBED, choices=WORLDS)
     switch: str = option(
         "weft",
@@ -486,7 +386,7 @@ class Asked:
         name="sizes",
         instead_of=("size", "model"),
         metavar="SIZE,...",
-        heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, *GRAPHS),
+        heeded=lambda asked: family_named(asked.collective).takes_sizes(asked.collective),
         who="there is one size: use size",
     )
     """In place of `size_bytes`: the bytes of each rank; if ranks are more, the list starts
@@ -494,10 +394,9 @@ class Asked:
     dtype: str = option(
         "",
         TEXT,
-        f"Type of the elements; of reshard also {', '.join(TENSOR_DTYPES)}, and one for each "
-        "tensor, like int32;float16.",
+        f"Type of the elements{_of_families('about_dtypes')}.",
         group=OPERATION,
-        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}; of reshard int32",
+        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}{_of_families('usual_dtype')}",
         choices=DTYPES,
         besides=_are_dtypes,
     )
@@ -689,7 +588,7 @@ class Asked:
         "Communicators that share the network.",
         group=OPERATION,
         between=(1, MAX_JOBS),
-        heeded=lambda asked: asked.collective not in GRAPHS,
+        heeded=lambda asked: not family_named(asked.collective).sends_flows,
         who="a workload has the network to itself",
     )
     """How many communicators of equal size share the network and do the same at the same time."""
@@ -702,448 +601,13 @@ class Asked:
         heeded=_by_algorithm("cutoff"),
         who=_of_algorithms("cutoff"),
     )
-    model: str | None = option(
-        None,
-        TEXT,
-        f"FSDP: whose layers, {', '.join(MODELS)}; pipeline: {', '.join(PIPELINE_MODELS)}.",
-        group=WORKLOAD,
-        instead_of=("size", "sizes"),
-        otherwise=f"{MODELS[0]}; of pipeline {PIPELINE_MODELS[0]}",
-        heeded=lambda asked: asked.collective in (FSDP, PIPELINE),
-        who=f"it is for {FSDP} and {PIPELINE}",
-    )
-    """The model whose layers give `size_bytes`, scaled to the rate
-    (`weft.experiments.scenario.fsdp_models`). If it is empty, `size_bytes` is that of a layer."""
-    layers: int | None = option(
-        None,
-        WHOLE,
-        f"FSDP: steps that are run [{LAYERS}]; flows of a model: layers.",
-        group=WORKLOAD,
-        otherwise="all",
-        heeded=lambda asked: asked.collective == FSDP or _is_model_step(asked),
-        who=f"it is for {FSDP}, and {FLOWS} of a model",
-    )
-    """FSDP: how many steps are run; in each the parameters of one layer are gathered and the
-    gradients of the one before are reduced. Flows of a model: how many layers, by default all."""
-    slowdown: float | None = option(
-        None,
-        FACTOR,
-        "FSDP, flows: a layer takes X times as long as at 400 Gbit/s; pipeline: as at 10 Gbit/s; "
-        "fused: as on the device.",
-        group=WORKLOAD,
-        otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}; pipeline "
-        f"{PIPELINE_SLOWDOWN:g}; fused by ratio",
-        instead_of=("ratio",),
-        heeded=lambda asked: asked.collective in (FSDP, FLOWS, PIPELINE, FUSED_OPERATORS),
-        who=f"it is for {FSDP}, {FLOWS}, {PIPELINE} and {FUSED_OPERATORS}",
-    )
-    """FSDP, flows: how many times as long a model's layer takes as on links of 400 Gbit/s. Flows of
-    a file are scaled only where it is given."""
-    workload: str | None = option(
-        None,
-        TEXT,
-        "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of "
-        f"{', '.join(GPTS)}{_other_workloads()}.",
-        group=WORKLOAD,
-        metavar="FILE|NAME",
-        heeded=lambda asked: asked.collective == FLOWS,
-        who=f"it is for {FLOWS}",
-    )
-    """Flows: a file of another simulator (.cm, .et), a model, of which one training step is run
-    (`weft.experiments.workloads`), or a workload of another package."""
-    tensor: int | None = option(
-        None,
-        WHOLE,
-        "Flows of a model: ranks that share a layer.",
-        group=WORKLOAD,
-        otherwise="a leaf's hosts",
-        heeded=_is_model_step,
-        who=OF_MODELS,
-    )
-    """Flows of a model: how many ranks next to each other share each layer."""
-    micro_batches: int | None = option(
-        None,
-        WHOLE,
-        "Flows of a model, pipeline: micro-batches of a step.",
-        group=WORKLOAD,
-        otherwise=f"{MICRO_BATCHES}; of pipeline the model's",
-        heeded=lambda asked: _is_model_step(asked) or _is_pipeline(asked),
-        who=f"{OF_MODELS}, and for {PIPELINE}",
-    )
-    strategies: tuple[str, ...] = option(
-        (),
-        OptionKind("names", _names, listed=True),
-        f"How slices are sent; may be repeated. {_known_strategies()}.",
-        group=RESHARDING,
-        name="strategy",
-        otherwise=f"{' and '.join(strategies()[:2])}; of pipeline {STRATEGY}",
-        heeded=_is_carrying,
-        who=OF_CARRYING,
-    )
-    """How slices of tensors get from their senders to the hosts that need them. With `balances`
-    these make up `algorithms`."""
-    balances: tuple[str, ...] = option(
-        (),
-        OptionKind("names", _names, listed=True),
-        "How senders and order are chosen; may be repeated. "
-        f"{', '.join(f'{name} ({about})' for name, about in BALANCES.items())}.",
-        group=RESHARDING,
-        name="balance",
-        otherwise=BALANCE,
-        heeded=_is_carrying,
-        who=OF_CARRYING,
-    )
-    case: int | None = option(
-        None,
-        WHOLE,
-        "One of the nine cases of MLSys 2023, the tensor an eighth.",
-        group=RESHARDING,
-        instead_of=("one-to-many", "source", "destination"),
-        between=(1, 9),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    """A case of table 2 of "On Optimizing the Communication of Model Parallelism" (MLSys 2023,
-    arXiv 2211.05322); its tensor's first dimension is an eighth of the paper's."""
-    one_to_many: str = option(
-        "",
-        TEXT,
-        "From one device to H hosts of D devices, like 4x2.",
-        group=RESHARDING,
-        metavar="HxD",
-        otherwise="",
-        instead_of=("case", "source", "destination"),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    full: bool = option(
-        False,
-        FLAG,
-        "The paper's whole tensor.",
-        group=RESHARDING,
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    source: str = option(
-        "",
-        TEXT,
-        "The source mesh and the tensor's sharding, like 2x4:S0RR or h0,h3x4:Shard(0),Replicate().",
-        group=RESHARDING,
-        metavar="MESH:SPEC",
-        otherwise="",
-        instead_of=("case", "one-to-many"),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    """A mesh is hosts and devices a host: the first ranks, or the hosts that are named. Behind a
-    slash may stand its shape, if that is not hosts x devices, with names or without: ``2x4/8``,
-    ``2x4/dp=2,tp=4``. The sharding is Alpa's, or a list of DTensor's placements; of several
-    tensors, with semicolons between."""
-    destination: str = option(
-        "",
-        TEXT,
-        "The same of the destination.",
-        group=RESHARDING,
-        metavar="MESH:SPEC",
-        otherwise="",
-        instead_of=("case", "one-to-many"),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    """The destination as `source` has it; hosts that are not named are those behind the source's.
-    """
-    shape: str = option(
-        "",
-        TEXT,
-        "The tensor's shape, like 3072,1024,170, also in place of a case's.",
-        group=RESHARDING,
-        metavar="N,...",
-        otherwise="",
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
-    )
-    """The shape of the tensor, in place of a case's, too; of several tensors, with semicolons
-    between."""
-    local_factor: float | None = option(
-        None,
-        replace(FACTOR, check=_check_local_factor),
-        "Copies inside a host are X times as fast as its link.",
-        group=RESHARDING,
-        otherwise=f"{LOCAL_FACTOR:g}",
-        between=(0.01, 1e9),
-        heeded=_is_carrying,
-        who=OF_CARRYING,
-    )
-    """How fast a host copies between its devices. These copies are modelled: they take this time,
-    and the bytes are in the tiles in the end."""
-    schedules: tuple[str, ...] = option(
-        (),
-        OptionKind("names", _names, listed=True),
-        f"Who does what in which order; may be repeated. {', '.join(SCHEDULES)}, or a file, "
-        "NAME.toml.",
-        group=PIPELINES,
-        name="schedule",
-        otherwise="1f1b and eager-1f1b",
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    """The schedules of a training step. With `strategies` and `communications` these make up
-    `algorithms`."""
-    communications: tuple[str, ...] = option(
-        (),
-        OptionKind("names", _names, listed=True),
-        "How stages communicate; may be repeated. "
-        f"{', '.join(f'{name} ({about})' for name, about in COMMUNICATION.items())}.",
-        group=PIPELINES,
-        name="communication",
-        otherwise=next(iter(COMMUNICATION)),
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    stages: int | None = option(
-        None,
-        WHOLE,
-        "Stages that the model is cut into.",
-        group=PIPELINES,
-        otherwise="the model's",
-        between=(1, 256),
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    model_chunks: int | None = option(
-        None,
-        WHOLE,
-        "Of interleaved-1f1b: model chunks of each stage.",
-        group=PIPELINES,
-        otherwise="2",
-        between=(2, 64),
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    stage_mesh: str = option(
-        "",
-        TEXT,
-        "Hosts and devices of each stage, like 1x4.",
-        group=PIPELINES,
-        metavar="HxD",
-        otherwise="the model's",
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    """The mesh of each stage; stage i is on the ranks that follow those of the stage before."""
-    sharding: str = option(
-        "",
-        TEXT,
-        "How tensors are sharded over a stage's mesh, like S01RR.",
-        group=PIPELINES,
-        metavar="SPEC",
-        otherwise="samples over hosts, S0RR",
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    delayed_weights: bool = option(
-        False,
-        FLAG,
-        "Gradients of weights come after those of activations, for which others wait.",
-        group=PIPELINES,
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    efficiency: float | None = option(
-        None,
-        replace(FACTOR, check=_check_efficiency),
-        "Which part of a V100's peak FLOP/s a device computes with.",
-        group=PIPELINES,
-        otherwise="0.4",
-        between=(0.0001, 1000),
-        heeded=_is_pipeline,
-        who=OF_PIPELINES,
-    )
-    operator: str | None = _fused_option(
-        None,
-        TEXT,
-        f"{'; '.join(f'{name}: {about}' for name, about in FUSED_KINDS.items())}.",
-        otherwise=next(iter(FUSED_KINDS)),
-    )
-    """The operator whose computation and communication are fused."""
-    ways: tuple[str, ...] = _fused_option(
-        (),
-        OptionKind("names", _names, listed=True),
-        "How bytes go; may be repeated. "
-        f"{', '.join(f'{name} ({about})' for name, about in FUSED_WAYS.items())}.",
-        name="way",
-        otherwise=next(iter(FUSED_WAYS)),
-    )
-    """How the bytes of an operator go. Each way is run fused and unfused, unless `algorithms` says
-    what is run."""
-    clock: str | None = _fused_option(
-        None,
-        TEXT,
-        f"Time to compute. {'; '.join(f'{name}: {about}' for name, about in CLOCKS.items())}.",
-        choices=tuple(CLOCKS),
-        otherwise=next(iter(CLOCKS)),
-    )
-    """Whether computing takes the time that the declared device takes, or that which it takes on
-    this machine's processors, a thread for each workgroup."""
-    ratio: float | None = _fused_option(
-        None,
-        replace(FACTOR, check=_check_between),
-        "Time to compute over time to communicate, each alone.",
-        otherwise=f"{FUSED_RATIO:g}",
-        instead_of=("slowdown",),
-        between=(0.001, 1000),
-    )
-    """What the kernel takes alone over what the communication takes alone: the device is made as
-    slow as that needs. `slowdown` says how slow it is, in place of this."""
-    flops: float | None = _fused_option(
-        None,
-        replace(FACTOR, check=_check_between),
-        "FLOP/s of the declared device.",
-        otherwise="22.6e12",
-        between=(1, 1e21),
-    )
-    """What all workgroups of the device compute with together. The defaults are those of AMD's data
-    sheet of the Instinct MI210, with vectors of float32."""
-    memory_bandwidth: float | None = _fused_option(
-        None,
-        replace(FACTOR, check=_check_between),
-        "Bytes/s of its memory.",
-        otherwise="1.6384e12",
-        between=(1, 1e21),
-    )
-    """What all workgroups of the device read and write together."""
-    launch_ns: int | None = _fused_option(
-        None,
-        DURATION,
-        "What it takes to launch a kernel on it.",
-        name="launch-time",
-        metavar="TIME",
-        otherwise="5us",
-        between=(0, 10**12),
-    )
-    put_ns: int | None = _fused_option(
-        None,
-        DURATION,
-        "What a put takes of its workgroup's time.",
-        name="put-time",
-        metavar="TIME",
-        otherwise="250ns",
-        between=(0, 10**12),
-    )
-    task_order: str | None = _fused_option(
-        None,
-        TEXT,
-        f"{'; '.join(f'{name}: {about}' for name, about in ORDERS.items())}.",
-        choices=tuple(ORDERS),
-        otherwise="by the operator",
-    )
-    """The order in which a rank computes its tiles."""
-    slice_bytes: int | None = _fused_option(
-        None,
-        SIZE,
-        "The most that one put brings, as far as tiles are not larger.",
-        name="slice",
-        otherwise=SIZE.write(SLICE_BYTES),
-        between=(4, 1 << 30),
-    )
-    workgroups: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Workgroups of a device.",
-        otherwise=f"{WORKGROUPS}; measured {THREADS}",
-        between=(1, 1024),
-    )
-    senders: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Workgroups of them that only put, in a fused operator.",
-        otherwise="0",
-        between=(0, 1023),
-    )
-    dispatch: str | None = _fused_option(
-        None,
-        TEXT,
-        "How tokens get to their experts: {choices}.",
-        choices=DISPATCHES,
-        otherwise="none",
-    )
-    batch_size: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Samples, tokens or rows of the whole input.",
-        otherwise="the operator's",
-        between=(1, 1 << 24),
-    )
-    width: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Columns of the result; of tables, numbers of a row.",
-        otherwise="the operator's",
-        between=(1, 1 << 24),
-    )
-    inner: int | None = _fused_option(
-        None,
-        WHOLE,
-        "What a multiplication sums over.",
-        otherwise="the operator's",
-        between=(1, 1 << 24),
-    )
-    tables: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Embedding tables of all ranks.",
-        otherwise="the operator's",
-        between=(1, 1 << 20),
-    )
-    table_rows: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Rows of a table.",
-        otherwise="the operator's",
-        between=(1, 1 << 24),
-    )
-    pooling: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Rows of a table that are summed for a sample.",
-        otherwise="the operator's",
-        between=(1, 1 << 16),
-    )
-    experts: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Experts of all ranks.",
-        otherwise="the operator's",
-        between=(1, 1 << 16),
-    )
-    top_k: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Experts that a token goes to.",
-        otherwise="the operator's",
-        between=(1, 1 << 16),
-    )
-    imbalance: float | None = _fused_option(
-        None,
-        replace(FACTOR, check=_check_between),
-        "How uneven experts are wanted: expert e in proportion to (e + 1) ** -X.",
-        otherwise="0",
-        between=(0, 10),
-    )
-    tile_rows: int | None = _fused_option(
-        None,
-        WHOLE,
-        "Rows of a tile.",
-        otherwise="the operator's",
-        between=(1, 1 << 24),
-    )
     operations: int = option(
         1,
         WHOLE,
         "Operations of one run.",
         group=OPERATION,
         between=(1, 10_000),
-        heeded=lambda asked: asked.collective not in (FSDP, *GRAPHS),
+        heeded=lambda asked: family_named(asked.collective).repeats,
         who="it has layers, or flows",
     )
     """How many operations a run has, on one communicator."""
@@ -1153,7 +617,7 @@ class Asked:
         "How many of them run at the same time.",
         group=OPERATION,
         between=(1, MAX_AT_ONCE),
-        heeded=lambda asked: asked.collective not in (FSDP, *GRAPHS),
+        heeded=lambda asked: family_named(asked.collective).repeats,
         who="it has layers, or flows, whose order says how many are under way at a time",
     )
     loss: float = option(
@@ -1275,7 +739,7 @@ class Asked:
     @property
     def reducing(self) -> bool:
         """Return whether elements are summed."""
-        return self.collective in (*REDUCING, FSDP)
+        return bool(family_named(self.collective).reduces(self.collective))
 
     @property
     def adding(self) -> bool:
@@ -1293,25 +757,22 @@ class Asked:
         return any(each.serves for each in self.kinds())
 
     def kinds(self) -> Iterator["Algorithm"]:
-        """Yield the algorithms as objects; for FSDP, those of which it consists."""
-        from weft.experiments.scenario.kinds import kinds_of
-
+        """Yield the algorithms as objects, those of all of which it consists."""
+        family = family_named(self.collective)
         for name in self.algorithms:
-            yield from kinds_of(self.collective, name)
+            yield from family.kinds(self.collective, name)
 
     @property
     def is_own_network(self) -> bool:
         """Return whether the network is none of Weft's own shapes."""
         return bool(self.graph) or self.topology not in TOPOLOGIES
 
-    def owners(self) -> "Iterator[Algorithm | PathScheme | NetworkShape | Workload]":
+    def owners(self) -> Iterator[Any]:
         """Yield all that may have options of its own."""
         from weft.experiments.paths.registry import scheme_of
 
-        yield from self.kinds() if self.collective not in GRAPHS else ()
+        yield from family_named(self.collective).owners(self)
         yield scheme_of(self.paths)
-        if self.collective == FLOWS and self.workload in described_workloads():
-            yield workload_of(self.workload)
         if self.topology in described_networks():
             yield network_shape(self.topology)
 
@@ -1354,8 +815,9 @@ OPTIONS = _rows()
 def is_heeded(row: Option, collective: str) -> bool:
     """Return whether any algorithm of a collective, or a path scheme beside it, goes by an
     option."""
+    fullest = family_named(collective).fullest
     return any(
-        Asked(collective, algorithms=(algorithm,), paths=paths, workload="gpt-7b").heeds(row)
-        for algorithm in CHOICES[collective]
+        Asked(collective, algorithms=(algorithm,), paths=paths, **fullest).heeds(row)
+        for algorithm in choices()[collective]
         for paths in (Asked.paths, *having_options(SCHEMES))
     )

@@ -4,60 +4,37 @@ also fill in defaults.
 Each function takes what is asked and returns it with what follows from it, or raises `InputError`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from weft.agents.collectives.names import ALGORITHMS, FLOWS
+from weft.agents.collectives.names import ALGORITHMS
 from weft.base.arguments import items, number, text, texts, truth, wholes
 from weft.base.arguments import whole as whole_number
 from weft.base.errors import InputError, did_you_mean, refuse
-from weft.base.units import format_seeds, parse_seeds, shown
-from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.base.units import format_seeds, listed, parse_seeds, shown
 from weft.experiments.option import whole
-from weft.experiments.pipeline.names import PIPELINE, parts_of_algorithm
-from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
-from weft.experiments.scenario.carrying_checks import (
-    with_fused,
-    with_pipeline,
-    with_resharding,
-    with_strategies,
-)
 from weft.experiments.scenario.choices import (
-    CARRYING,
-    CHOICES,
     COUNTS,
     DTYPE,
     DTYPES,
-    LAYERS,
-    MAX_SIZE_BYTES,
     MAX_SLOTS,
     MTUS,
     NOTICE_AFTER_NS,
-    PLACED,
     REDUCED_DTYPE,
     SLOTS,
-    TENSOR_DTYPES,
     TOPOLOGIES,
     choose,
     flag,
 )
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from weft.experiments.scenario.families import families
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.shape import default_servers
-from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
-from weft.experiments.scenario.workload_checks import (
-    MAX_LAYERS,
-    check_algorithm,
-    check_model,
-    check_slowdown,
-    default_algorithm,
-    is_model,
-    model_defaults,
-)
+from weft.experiments.scenario.shards import item_bytes_of
 from weft.topo.fabric_program import fabric_macros
 from weft.topo.faults import Fault
 from weft.topo.switch_kinds import RATE_BPS, check_kind
@@ -116,7 +93,7 @@ def check_choices(asked: Asked) -> None:
             and not fits
             and not (name == "topology" and asked.graph)
         ):
-            more = TENSOR_DTYPES if name == "dtype" and asked.collective == RESHARD else ()
+            more = family_of(asked.collective).more_dtypes if name == "dtype" else ()
             choose(name, value, (*row.choices, *more))
 
 
@@ -130,18 +107,12 @@ def check_ranges(asked: Asked) -> None:
 
 def with_algorithms(asked: Asked) -> Asked:
     """Check the algorithms, or fill in the first two of the collective."""
-    asked = with_strategies(asked)
-    if not asked.algorithms:
-        flows = asked.collective == FLOWS
-        names = default_algorithm(asked.workload) if flows else CHOICES[asked.collective][:2]
-        if asked.collective == PIPELINE:
-            names = ("1f1b", "eager-1f1b")
-        asked = replace(asked, algorithms=names)
+    family = family_of(asked.collective)
+    for each in families():
+        each.check_names(asked)
+    asked = replace(asked, algorithms=tuple(family.with_algorithms(asked)))
     for algorithm in asked.algorithms:
-        if asked.collective == PIPELINE:
-            parts_of_algorithm(algorithm)
-        else:
-            choose(f"{asked.collective} algorithm", algorithm, CHOICES[asked.collective])
+        family.check_algorithm(asked.collective, algorithm)
         refuse(
             asked.algorithms.count(algorithm) > 1,
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
@@ -253,18 +224,10 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         whole("chains", asked.chains, 1, ranks)
     if asked.serving:
         _check_servers(asked, ranks)
-    if asked.collective == FSDP:
-        asked = _with_layers(asked)
-    if asked.collective == FLOWS:
-        asked = _with_flows(asked, ranks)
-    if asked.dtype not in ("", *DTYPES) and asked.collective not in CARRYING:
-        raise InputError(f"dtype {asked.dtype!r} is for {RESHARD}: choose {', '.join(DTYPES)}")
-    if asked.collective == RESHARD:
-        asked = with_resharding(asked, ranks)
-    if asked.collective == PIPELINE:
-        asked = with_pipeline(asked, ranks)
-    if asked.collective == FUSED_OPERATORS:
-        asked = with_fused(asked, ranks)
+    family = family_of(asked.collective)
+    if not family.types_itself:
+        _check_dtype(asked)
+    asked = family.resolve(asked, ranks)
     asked = replace(
         asked,
         dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
@@ -287,25 +250,26 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
-    for size in asked.sizes_bytes or (asked.size_bytes,) if asked.collective not in PLACED else ():
-        item_bytes = item_bytes_of(asked.dtype)
-        whole("size", size, 0, MAX_SIZE_BYTES)
-        refuse(
-            size % item_bytes and asked.collective != FSDP,
-            f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
-            f"of {item_bytes} bytes",
-        )
+    family.check_sizes(asked, item_bytes_of(asked.dtype))
     if asked.multicasting:
-        _check_chunks(asked, ranks)
+        _check_chunks(asked, family.shard_sizes(asked, ranks))
     return asked
 
 
-def _check_chunks(asked: Asked, ranks: int) -> None:
+def _check_dtype(asked: Asked) -> None:
+    """Raise InputError for a type that is none of those that all kinds of work have."""
+    if asked.dtype not in ("", *DTYPES):
+        others = [each.name for each in families() if asked.dtype in each.more_dtypes]
+        raise InputError(
+            f"dtype {asked.dtype!r} is for {listed(others, 'and')}: choose {', '.join(DTYPES)}"
+        )
+
+
+def _check_chunks(asked: Asked, shard_sizes: Sequence[int]) -> None:
     """Raise InputError for more chunks than a worker can tell apart."""
     packet_bytes = min(asked.chunk_bytes or 0, asked.mtu)
-    shard_sizes = shard_sizes_of(asked, ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-    if -(-packets // asked.workers) > (1 << 24) - ranks:
+    if -(-packets // asked.workers) > (1 << 24) - len(shard_sizes):
         raise InputError(
             f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
             f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
@@ -353,63 +317,3 @@ def _check_servers(asked: Asked, ranks: int) -> None:
         f"fan-in {asked.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
         f"server of its own, so servers {asked.servers} are too few; raise servers or fan-in",
     )
-
-
-def _with_layers(asked: Asked) -> Asked:
-    """Check and fill in what the layers of FSDP are like."""
-    model = asked.model
-    if model is None:
-        model = "" if asked.size_bytes != Asked.size_bytes else MODELS[0]
-    layers = LAYERS if asked.layers is None else asked.layers
-    whole("layers", layers, 1, MAX_LAYERS)
-    asked = replace(asked, model=model, layers=layers)
-    if not model:
-        if asked.slowdown is not None:
-            raise InputError(
-                f"slowdown {asked.slowdown:g} means nothing for a layer of "
-                f"{asked.size_bytes} bytes: it scales a model's; leave it out, or name a model "
-                "in place of the size"
-            )
-        whole("size", asked.size_bytes, 1, MAX_SIZE_BYTES)
-        return asked
-    choose("model", model, MODELS)
-    slowdown = float(SLOWDOWN) if asked.slowdown is None else asked.slowdown
-    check_slowdown(slowdown)
-    size_bytes = layer_bytes(model, asked.rate_bps, slowdown)
-    refuse(
-        not 0 < size_bytes <= MAX_SIZE_BYTES,
-        f"a layer of {model} at {asked.rate_bps} bit/s, {slowdown:g} "
-        f"times as slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
-        f"{MAX_SIZE_BYTES}",
-    )
-    return replace(asked, slowdown=slowdown, size_bytes=size_bytes)
-
-
-def _with_flows(asked: Asked, ranks: int) -> Asked:
-    """Read a workload of flows, check what is asked of it, and fill in how large it is."""
-    refuse(
-        not asked.workload,
-        "flows need a workload: name a file, or a model like gpt-7b (--workload)",
-    )
-    if is_model(asked.workload):
-        defaults = model_defaults(asked.hosts_per_leaf or (asked.k or 2) // 2)
-        unsaid: dict[str, Any] = {
-            name: value for name, value in defaults.items() if getattr(asked, name) is None
-        }
-        asked = replace(asked, **unsaid)
-        check_model(vars(asked), ranks)
-    check_slowdown(asked.slowdown)
-    refuse(
-        asked.dtype not in ("", "uint8"),
-        f"dtype {asked.dtype!r} means nothing for flows, which are of bytes",
-    )
-    for algorithm in asked.algorithms:
-        check_algorithm(asked.workload or "", algorithm)
-    graph = flow_graph_of(asked, asked.algorithms[0], ranks)
-    most = max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
-    refuse(
-        asked.size_bytes not in (Asked.size_bytes, most),
-        f"size {asked.size_bytes} means nothing for flows: the workload has sizes; leave it "
-        "out, or scale them (--slowdown)",
-    )
-    return replace(asked, size_bytes=most)

@@ -3,34 +3,9 @@ numbers."""
 
 from collections.abc import Collection
 
-from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.fused.names import algorithms as fused_algorithms
-from weft.experiments.pipeline.names import PIPELINE
-from weft.experiments.pipeline.names import algorithms as pipeline_algorithms
-from weft.experiments.resharding.names import RESHARD
-from weft.experiments.resharding.names import algorithms as resharding_algorithms
-from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from weft.experiments.scenario.fsdp_models import FSDP
 
-CHOICES = {
-    **algorithms(),
-    FSDP: FSDP_ALGORITHMS,
-    FLOWS: flow_algorithms(),
-    RESHARD: resharding_algorithms(),
-    PIPELINE: pipeline_algorithms(),
-    FUSED_OPERATORS: fused_algorithms(),
-}
-"""Algorithms by collective; a scenario that names none runs the first two."""
-COLLECTIVES = tuple(CHOICES)
-CARRYING = (RESHARD, PIPELINE)
-"""The collectives that are flows which carry tensors."""
-PLACED = (*CARRYING, FUSED_OPERATORS)
-"""The collectives that are flows with places in memory."""
-GRAPHS = (FLOWS, *PLACED)
-"""The collectives that are graphs of flows (`weft.agents.collectives.flow_graph`)."""
 WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}
 """The kinds of switches, each with what help says of it."""
@@ -74,8 +49,6 @@ SLOTS = 128
 MAX_SLOTS = 512
 """The most rounds of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
-LAYERS = 6
-"""The layers of FSDP that are run by default."""
 MAX_SPLIT = 1 << 12
 """The most pieces of a request. It equals `weft.agents.servers.reduction_plan.MAX_SPLIT`, which
 this module does not load."""

@@ -10,7 +10,7 @@ from weft.base import documents
 from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.scenario.asked import OPTIONS
-from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.families import choices, family_named
 from weft.experiments.scenario.scenario import Scenario
 
 __all__ = [
@@ -30,8 +30,8 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
     """
     given = by_key(options, source)
     values = {field_of(name): read_option(name, value) for name, value in given.items()}
-    if values.get("collective") == FSDP and "size_bytes" in values:
-        values["model"] = ""  # of whatever size: that of Scenario by default among them
+    if values.get("collective") in choices():
+        values = family_named(values["collective"]).read(values)
     return Scenario(**values)
 
 

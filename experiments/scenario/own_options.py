@@ -1,8 +1,8 @@
-"""Options that algorithms, path schemes, networks and workloads have of their own, made a part of
-the table of all."""
+"""Options that kinds of work, algorithms, path schemes, networks and workloads have of their own,
+made a part of the table of all."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
@@ -12,10 +12,12 @@ from weft.base.registry import Registry
 from weft.base.units import listed
 from weft.experiments.option import GROUPS, Option
 from weft.experiments.paths.names import SCHEMES
+from weft.experiments.scenario.families import families, family_named
 from weft.experiments.scenario.networks import described_networks, network_shape
-from weft.experiments.workloads.workload import described_workloads, workload_of
 
 T = TypeVar("T")
+IT_IS_FOR = "it is for "
+"""How a row says who heeds it."""
 
 
 def having_options(registry: Registry) -> Iterator[str]:
@@ -23,12 +25,31 @@ def having_options(registry: Registry) -> Iterator[str]:
     return (name for name in registry.names() if registry.fact(name, "options"))
 
 
-def with_own_options(table: type[T]) -> type[T]:
-    """Give a class whose fields are options one for each that an algorithm, a path scheme, a
-    network or a workload has of its own, before it is made a dataclass.
+def with_own_options(before: str) -> Callable[[type[T]], type[T]]:
+    """Return what gives a class whose fields are options one for each that a kind of work, an
+    algorithm, a path scheme, a network or a workload has of its own, before it is made a dataclass.
 
     Options that cannot be used are left out, and standard error says why.
+
+    Args:
+        before: the field before which those of kinds of work stand; all others are last.
     """
+
+    def decorated(table: type[T]) -> type[T]:
+        hints = table.__annotations__
+        names = [*hints]
+        place = names.index(before)
+        after = {name: hints.pop(name) for name in names[place:]}
+        _add(table, {family.options: [family.name] for family in families()})
+        hints |= after
+        _add(table, _other_owners())
+        return table
+
+    return decorated
+
+
+def _other_owners() -> dict[Any, list[str]]:
+    """Return, by the options, who has them beside kinds of work."""
     owners: dict[Any, list[str]] = {}
     for registry in (ALGORITHMS, SCHEMES):
         for name in having_options(registry):
@@ -36,27 +57,50 @@ def with_own_options(table: type[T]) -> type[T]:
     for name in described_networks():
         if fields(network_shape(name).options):
             owners.setdefault(network_shape(name).options, []).append(name)
-    for name in described_workloads():
-        if fields(workload_of(name).options):
-            owners.setdefault(workload_of(name).options, []).append(name)
+    for family in families():
+        for one in family.having_options():
+            owners.setdefault(one.options, []).append(one.name)
+    return owners
+
+
+def _add(table: type, owners: Mapping[Any, list[str]]) -> None:
+    """Give a table the options of owners. Those of the same field are one."""
+    known: dict[str, list[tuple[Option, str]]] = {}
     for options, names in owners.items():
         try:
             hints = get_type_hints(options)
             for each in fields(options):
-                row = _checked(each.name, each.metadata.get("option"), table)
-                own = replace(
-                    row, heeded=_heeding(options), who=f"it is for {listed(names, 'and')}"
+                shared = known.setdefault(each.name, [])
+                row = _checked(
+                    each.name, each.metadata.get("option"), () if shared else vars(table)
                 )
+                shared.append((row, listed(names, "and")))
+                own = replace(_together(shared), heeded=_heeding(each.name))
                 table.__annotations__[each.name] = hints[each.name]
                 setattr(table, each.name, field(default=each.default, metadata={"option": own}))
         except (TypeError, ValueError) as error:
             print(f"weft: options of {', '.join(names)} are left out: {error}", file=sys.stderr)
-    return table
 
 
-def _checked(name: str, row: object, table: type) -> Option:
+def _together(shared: Sequence[tuple[Option, str]]) -> Option:
+    """Return the row of an option that several have, each of which says in its own row what it
+    means there: the first one's, with the words of all."""
+    (first, _), *_ = shared
+    helps = dict.fromkeys(row.help.removesuffix(".") for row, _ in shared if row.help)
+    usual = dict.fromkeys(row.otherwise for row, _ in shared if row.otherwise)
+    whose = [row.who.removeprefix(IT_IS_FOR) or name for row, name in shared]
+    who = ", and ".join(whose) if any(row.who for row, _ in shared) else listed(whose, "and")
+    return replace(
+        first,
+        help=f"{'; '.join(helps)}." if len(shared) > 1 else first.help,
+        otherwise="; ".join(usual) if len(shared) > 1 else first.otherwise,
+        who=f"{IT_IS_FOR}{who}",
+    )
+
+
+def _checked(name: str, row: object, taken: Collection[str]) -> Option:
     """Return the row of an option. Raises TypeError or ValueError where it cannot be used."""
-    refuse(hasattr(table, name), f"there is a {name!r} already: give it another name", ValueError)
+    refuse(name in taken, f"there is a {name!r} already: give it another name", ValueError)
     if not isinstance(row, Option):
         raise TypeError(f"{name} is not made by weft.experiments.option.option")
     known = ", ".join(GROUPS)
@@ -64,7 +108,18 @@ def _checked(name: str, row: object, table: type) -> Option:
     return row
 
 
-def _heeding(options: type) -> Callable[[Any], bool]:
-    """Return whether a scenario's algorithms, its path scheme, its network or its workload have
-    these options, as a function of it."""
-    return lambda asked: any(each.options is options for each in asked.owners())
+def _heeding(name: str) -> Callable[[Any], bool]:
+    """Return whether a scenario's kind of work, its algorithms, its path scheme, its network or its
+    workload have an option, and heed it, as a function of the scenario."""
+
+    def heeded(asked: Any) -> bool:
+        if name in own_names(family_named(asked.collective)):
+            return bool(family_named(asked.collective).heeds(asked, name))
+        return any(name in own_names(owner) for owner in asked.owners())
+
+    return heeded
+
+
+def own_names(owner: Any) -> tuple[str, ...]:
+    """Return the names of the fields of an owner's options."""
+    return tuple(each.name for each in fields(owner.options))

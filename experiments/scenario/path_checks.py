@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
-from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.option import whole
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import REORDER_PACKETS, SPRAYED_REORDER_PACKETS
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.longest_path import (
     LongestPath,
     Marking,
@@ -18,9 +18,6 @@ from weft.experiments.scenario.longest_path import (
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import has
 
-MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
-"""The collectives in which flows meet by their nature: they react to marks, whatever their paths
-are."""
 MAX_TIMEOUT_NS = 10**12
 
 
@@ -35,7 +32,8 @@ def with_transport(asked: Asked) -> Asked:
     congestion = asked.congestion
     never_marks = not has(asked.switch, "ECN marks")
     if congestion is None:
-        plain = not scheme.marks and asked.collective not in MARKED_COLLECTIVES
+        meets = family_of(asked.collective).meets(asked.collective)
+        plain = not scheme.marks and not meets
         without = plain or (never_marks and scheme.entropy == "fixed")
         congestion = "window" if without else "dctcp"
     usual_packets = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
@@ -98,7 +96,7 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
         retransmit_ns = retransmit_timeout_ns(path, marks=marks, emulated=emulated)
     if not marks and control_ns is None:
         control_ns = control_timeout_ns(path, emulated=emulated)
-        if asked.collective == FUSED_OPERATORS:
+        if family_of(asked.collective).meets_at_hosts:
             # What all others multicast meets on the last link, a packet of each.
             others = max(0, len(network.hosts) - 2)
             control_ns = min(

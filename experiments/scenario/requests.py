@@ -7,11 +7,9 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.base.entry_points import blamed
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.choices import GRAPHS
-from weft.experiments.scenario.fsdp_models import parts_of
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.kinds import kinds_of, own_values
 from weft.experiments.scenario.losses import repeat_ns_per_kib
-from weft.experiments.scenario.shards import shard_sizes_of
 
 
 def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more: Any) -> Request:
@@ -22,7 +20,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
         more: fields of the request besides those that options set, or in place of them.
     """
     item_bytes = dtype_of(more.get("dtype", asked.dtype)).itemsize
-    sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
+    sizes = asked.sizes_bytes and family_of(asked.collective).shard_sizes(asked, ranks)
     fields: dict[str, Any] = {
         "counts": tuple(size // item_bytes for size in sizes) or asked.size_bytes // item_bytes,
         "dtype": asked.dtype,
@@ -49,8 +47,9 @@ def check_requests(asked: Asked, ranks: int) -> None:
 
     No algorithm is asked about flows: ranks send them as the workload says.
     """
-    for algorithm in asked.algorithms if asked.collective not in GRAPHS else ():
-        for part in parts_of(asked.collective, algorithm):
+    family = family_of(asked.collective)
+    for algorithm in asked.algorithms if not family.sends_flows else ():
+        for part in family.parts(asked.collective, algorithm):
             kind = algorithm_of(*part)
             with blamed(kind, "check"):
                 kind.check(request_of(asked, ranks, *part))

@@ -9,33 +9,23 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError, did_you_mean
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.pipeline.names import PIPELINE
-from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
-from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.family import Family, family_of, own_of
 from weft.experiments.scenario.placement import Placement
 from weft.experiments.scenario.resolve import resolve
 from weft.experiments.scenario.shape import network_of, placement_of
-from weft.experiments.scenario.shards import carried_of, flow_graph_of, fused_of, shard_sizes_of
 from weft.topo.faults import Fault, LinkLoss
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Topology
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
-    from weft.agents.fused.plan import Plan
-    from weft.experiments.resharding.carrier import Carried
 
 
 def title_of(collective: str) -> str:
     """Return a collective's name in the form for titles: ``Reduce-Scatter``, ``FSDP
     interleaving``."""
-    titles = {
-        FSDP: "FSDP interleaving", RESHARD: "Resharding", PIPELINE: "Training step",
-        FUSED_OPERATORS: "Operator",
-    }  # fmt: skip
-    return titles.get(collective, collective.title())
+    return family_of(collective).title(collective)
 
 
 _FIELDS = {each.name: each for each in fields(Asked)}
@@ -61,12 +51,10 @@ class Scenario(Asked):
         InputError: what is asked makes no sense.
     """
 
-    if not TYPE_CHECKING:  # to a type checker its arguments are those of Asked
-
-        def __init__(self, *args: Any, **asked: Any) -> None:
-            for name in asked:
-                _check_field(name)
-            super().__init__(**vars(resolve(Asked(*args, **asked))))
+    def __init__(self, *args: Any, **asked: Any) -> None:
+        for name in asked:
+            _check_field(name)
+        super().__init__(**vars(resolve(Asked(*args, **asked))))
 
     def network(self) -> Topology:
         """Return the network that the scenario asks for."""
@@ -83,21 +71,24 @@ class Scenario(Asked):
         return self.placement.ranks
 
     @property
+    def family(self) -> Family:
+        """Return what kind of work it is."""
+        return family_of(self.collective)
+
+    @property
+    def own(self) -> Any:
+        """Return what is asked of the options that its kind of work has of its own, an instance of
+        `Family.options`."""
+        return own_of(self, self.family.options)
+
+    @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """Return the bytes that each rank contributes, in order of ranks (`shard_sizes_of`)."""
-        return shard_sizes_of(self, self.ranks)
+        """Return the bytes that each rank contributes, in order of ranks."""
+        return self.family.shard_sizes(self, self.ranks)
 
     def flow_graph(self, algorithm: str) -> "FlowGraph":
-        """Return the flows that a workload of flows sends."""
-        return flow_graph_of(self, algorithm, self.ranks)
-
-    def carried(self, algorithm: str) -> "Carried":
-        """Return what a resharding or a training step sends, and the tensors that it carries."""
-        return carried_of(self, algorithm, self.ranks)
-
-    def fused(self, algorithm: str) -> "Plan":
-        """Return a fused operator as a graph of flows, with what its waits compute."""
-        return fused_of(self, algorithm, self.ranks)
+        """Return the flows that ranks send, if its kind of work is a graph of flows."""
+        return self.family.graph(self, algorithm, self.ranks)
 
     @property
     def link_kind(self) -> LinkKind:

@@ -116,3 +116,14 @@ def default_servers(asked: Asked) -> int:
         return (asked.leaves or 1) * (asked.hosts_per_leaf or 1)
     leaves = {host.leaf for host in clos.fat_tree(asked.k or 4, asked.tiers or 3).hosts}
     return len(leaves) * ((asked.k or 4) // 4) or 1
+
+
+def hosts_and_places(asked: Asked) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """Return, for each rank, the name of its host, and the pod and the switch where that is."""
+    network = network_of(asked)
+    hosts = [network.hosts[host] for host in placement_of(asked, network).jobs[0]]
+    pods = {switch.name: switch.pod or 0 for switch in network.switches}
+    return (
+        tuple(host.name for host in hosts),
+        tuple((pods[host.leaf], host.leaf) for host in hosts),
+    )

@@ -8,7 +8,6 @@ points of the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what i
 """
 
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, read_plots
+from weft.experiments.scenario.families import families
 from weft.experiments.scenario.options import (
     OPTIONS,
     by_key,
@@ -28,8 +28,6 @@ from weft.experiments.scenario.options import (
     said,
 )
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.workload_checks import is_model
-from weft.experiments.workloads.workload import described_workloads
 
 MAX_POINTS = 10_000
 
@@ -114,7 +112,7 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
         chosen = {name: options[name] for name in given if name in options}
         try:
             places = [Path(), path.parent] if "workload" in overrides else [path.parent, Path()]
-            scenario = from_options(_with_workload(options, places))
+            scenario = from_options(_located(options, places))
         except InputError as error:
             if not given:
                 raise
@@ -138,21 +136,10 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     return Experiment(_points(scenarios, differing), differing, read, name)
 
 
-def _with_workload(options: Options, places: Sequence[Path]) -> Options:
-    """Return options in which the file of their workload, if it has one, is given in the first
-    place that holds it."""
-    workload = options.get("workload")
-    if not isinstance(workload, str) or is_model(workload) or workload in described_workloads():
-        return options
-    for place in places:
-        try:
-            os.stat(place / workload)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (OSError, ValueError) as error:  # a name with a NUL
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            raise InputError(f"workload {shown(workload)} cannot be read: {why}") from None
-        return over(options, {"workload": str(place / workload)})
+def _located(options: Options, places: Sequence[Path]) -> Options:
+    """Return options in which files that kinds of work read are given where they are."""
+    for family in families():
+        options = family.located(options, places)
     return options
 
 

@@ -9,7 +9,6 @@ count as 0.
 """
 
 import operator
-from dataclasses import replace
 
 import numpy as np
 
@@ -23,11 +22,6 @@ from weft.agents.collectives.transfers import (
     payload,
 )
 from weft.base.entry_points import blamed
-from weft.experiments.fused.names import FUSED_OPERATORS
-from weft.experiments.resharding.names import RESHARD
-from weft.experiments.scenario.choices import GRAPHS
-from weft.experiments.scenario.fsdp import parts
-from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.fabric_bound import fabric_bound_ns
 from weft.experiments.theory.traffic_model import asked_of
@@ -40,65 +34,23 @@ def completion_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool = Fa
 
     Args:
         frames: whether the headers of all data packets count, and packets that only acknowledge
-            sums. For FSDP interleaving they always count, since what they take decides what can be
-            gained there.
+            sums. They always count for a kind of work of which they decide what can be gained.
 
     Raises:
         InputError: nothing is known of the algorithm.
     """
-    frames = frames or scenario.collective == FSDP
+    frames = frames or scenario.family.fills_links
     return max(
-        _hosts_ns(scenario, algorithm, frames=frames),
+        scenario.family.bound_ns(scenario, algorithm, frames=frames),
         fabric_bound_ns(scenario, algorithm, frames=frames),
     )
 
 
-def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True) -> int:
-    """Return the least time of one step of FSDP interleaving, as the bytes that one link could
-    carry in that time: what the fullest link carries in one direction.
-
-    Host links carry both operations. If the network has only one root, the fullest link of the
-    sums' tree carries the shards of a leaf's ranks, too: each leaves its leaf at least once.
-
-    Args:
-        frames: whether the headers of all data packets count, and packets that only acknowledge
-            sums.
-    """
-    asked = [
-        asked_of(part, part.algorithms[0], frames=frames) for part in parts(scenario, algorithm)
-    ]
-    if scenario.ranks == 1:
-        return 0
-    (gather, gathered), (scatter, scattered) = (
-        (kind, replace(task, operations=1)) for kind, task in asked
-    )
-    hosts = int((gather.host_bytes(gathered) + scatter.host_bytes(scattered)).max())
-    links = scatter.least_bytes(scattered)
-    network = scenario.network()
-    if not network.clos:
-        return max(hosts, links)
-    leaves = len({network.hosts[host].leaf for host in scenario.placement.jobs[0]})
-    top = max(switch.level for switch in network.switches)
-    if leaves > 1 and sum(switch.level == top for switch in network.switches) == 1:
-        links += gathered.ranks // leaves * int(gathered.sizes[0])
-    return max(hosts, links)
-
-
-def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+def algorithm_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     """Return the least time (ns) that the links which an algorithm names need; links between
     switches over which flows are spread are left out."""
     rates_bps = host_rates_bps(scenario)
     fastest_bps = int(rates_bps.max())
-    if scenario.collective == FSDP:
-        fullest = step_bound_bytes(scenario, algorithm, frames=frames)
-        return (scenario.layers or 1) * fullest * 8 * 10**9 // fastest_bps
-    if scenario.collective == RESHARD:
-        return _resharding_ns(scenario, algorithm, frames=frames)
-    if scenario.collective == FUSED_OPERATORS:
-        return _fused_ns(scenario, algorithm, frames=frames)
-    if scenario.collective in GRAPHS:
-        sizing = write_frames(scenario.mtu) if frames else payload
-        return _flows_ns(scenario.flow_graph(algorithm), fastest_bps, sizing)
     kind, task = asked_of(scenario, algorithm, frames=frames)
     if task.ranks == 1:
         return 0
@@ -110,27 +62,6 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     with blamed(kind, "host_bytes"):
         own = task.operations * kind.host_bytes(task)
     return max(least_ns, int((own * 8e9 / rates_bps[: task.ranks]).max()))
-
-
-def _resharding_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
-    """Return the least time in which any plan could bring all slices over hosts' links."""
-    size = np.array([scenario.carried(algorithm).bound_bytes], np.int64)
-    sizing = write_frames(scenario.mtu) if frames else payload
-    return int(sizing(size)[0]) * 8 * 10**9 // int(host_rates_bps(scenario).max())
-
-
-def _fused_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
-    """Return the least time of a fused operator, in any order of its tiles, and as if puts took
-    none: so it is no more than what the same operator takes unfused.
-
-    A schedule of tiles on workgroups would be no bound: where something comes later, another tile
-    takes its place, and all may end earlier (Graham, "Bounds on multiprocessing timing anomalies",
-    SIAM J. Appl. Math. 17, 1969).
-    """
-    plan = scenario.fused(algorithm)
-    sizing = write_frames(scenario.mtu) if frames else payload
-    rate_bps = int(host_rates_bps(scenario).max())
-    return max(plan.busy_ns, _flows_ns(plan.least_graph(), rate_bps, sizing))
 
 
 def host_rates_bps(scenario: Scenario) -> IntArray:
@@ -149,7 +80,12 @@ def host_rates_bps(scenario: Scenario) -> IntArray:
     return np.asarray(rates.max(axis=0), np.int64)
 
 
-def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
+def sizing_of(scenario: Scenario, *, frames: bool) -> Sizing:
+    """Return what makes the bytes that count of those that flows carry."""
+    return write_frames(scenario.mtu) if frames else payload
+
+
+def flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
     """Return the least time of flows that wait for each other: what the longest chain of them takes
     if each has its links to itself, and what the fullest host link carries."""
     table = graph.table

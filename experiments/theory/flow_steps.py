@@ -20,6 +20,8 @@ from weft.agents.collectives.transfers import Transfers, even_parts
 from weft.base.entry_points import blamed
 from weft.base.errors import refuse
 from weft.controller.flows import Flows
+from weft.experiments.scenario.kinds import own_values
+from weft.experiments.scenario.scenario import Scenario
 
 
 def steps_of(
@@ -106,6 +108,22 @@ def steps_of_shards(
     with blamed(kind, "steps"):
         flows = [Flows(*_sent(each)) for each in kind.steps(task)]
     return [each for each in flows if len(each)]
+
+
+def steps_of_scenario(scenario: Scenario, algorithm: str) -> list[Flows]:
+    """Return the same of a scenario's collective; the list is empty for algorithms that do not
+    consist of unicast flows between ranks."""
+    if not has_steps(scenario.collective, algorithm):
+        return []
+    return steps_of_shards(
+        scenario.collective,
+        algorithm,
+        scenario.shard_sizes,
+        dtype=scenario.dtype,
+        root=scenario.root,
+        radix=scenario.radix,
+        own=own_values(scenario, algorithm_of(scenario.collective, algorithm)),
+    )
 
 
 def steps_of_graph(graph: FlowGraph) -> list[Flows]:

@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 
 from weft.agents.collectives.communicator import Lane
-from weft.agents.collectives.registry import algorithm_of
 from weft.base.entry_points import blamed
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import lanes
@@ -20,10 +19,8 @@ from weft.controller.features.pinned_paths import Pin
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
 from weft.controller.selector_hash import Salts, source_ports
 from weft.experiments.paths.scheme import PathScheme, drawn_ports
-from weft.experiments.scenario.choices import GRAPHS
-from weft.experiments.scenario.kinds import own_values, scheme_in
+from weft.experiments.scenario.kinds import scheme_in
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.flow_steps import has_steps, steps_of_graph, steps_of_shards
 from weft.topo.network import Topology
 
 Pair = tuple[int, int]
@@ -89,20 +86,7 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     """Return the flows of a scenario's collective, step by step, between hosts; those of all jobs
     are together. The list is empty for algorithms that do not consist of unicast flows between
     ranks."""
-    if scenario.collective in GRAPHS:
-        steps = steps_of_graph(scenario.flow_graph(algorithm))
-    elif not has_steps(scenario.collective, algorithm):
-        return []
-    else:
-        steps = steps_of_shards(
-            scenario.collective,
-            algorithm,
-            scenario.shard_sizes,
-            dtype=scenario.dtype,
-            root=scenario.root,
-            radix=scenario.radix,
-            own=own_values(scenario, algorithm_of(scenario.collective, algorithm)),
-        )
+    steps = scenario.family.steps(scenario, algorithm)
     jobs = [np.array(hosts, np.int64) for hosts in scenario.placement.jobs]
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]
 

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.base.errors import refuse
 from weft.controller.flows import Flows
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.workload_checks import check_algorithm
 from weft.experiments.theory.flow_steps import counted_steps_of, steps_of_graph
-from weft.experiments.workloads.load import graph_of
-from weft.experiments.workloads.workload import WorkloadOptions
 
 MOST_FLOWS = 1 << 23
 """The most flows of an exchange between all ranks; more are not told apart, but counted by pairs of
@@ -73,13 +71,9 @@ def static_steps(
     return _counted(counted_steps_of(workload, algorithm, ranks, size_bytes, root=root))
 
 
-def graph_steps(options: WorkloadOptions) -> list[Step]:
-    """Return the steps of a workload of flows, which is a file's or a model's.
-
-    Raises InputError for a file that makes no sense, or needs more ranks than there are.
-    """
-    check_algorithm(options.workload, options.algorithm)
-    return _counted((flows, 1) for flows in steps_of_graph(graph_of(options)))
+def graph_steps(graph: FlowGraph) -> list[Step]:
+    """Return the steps of a workload of flows, which is a file's or a model's."""
+    return _counted((flows, 1) for flows in steps_of_graph(graph))
 
 
 def most_sent(steps: Iterable[Step], ranks: int) -> int:

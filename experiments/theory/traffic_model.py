@@ -25,9 +25,6 @@ from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
-from weft.experiments.scenario.choices import GRAPHS
-from weft.experiments.scenario.fsdp import parts
-from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import own_values
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
@@ -110,7 +107,7 @@ def _tier_bytes(
         raise InputError(
             f"theory knows what the tiers of a Clos carry, and {network.describe()} is none"
         )
-    found = list(_each_tier_bytes(network, scenario, algorithm, frames=frames))
+    found = list(scenario.family.tier_bytes(network, scenario, algorithm, frames=frames))
     return {tier: sum(getattr(each, tier) for each in found) for tier in LINK_TIERS}
 
 
@@ -156,21 +153,23 @@ def _sums_of(graph: FlowGraph, scenario: Scenario, *, frames: bool) -> Iterator[
         yield replace(traffic, contributors=contributors)
 
 
-def _each_tier_bytes(
+def graphs_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> Iterator[TierBytes]:
-    """Yield the bytes of each job; for FSDP, those of each part of it."""
-    if scenario.collective == FSDP:
-        for part in parts(scenario, algorithm):
-            yield from _each_tier_bytes(network, part, part.algorithms[0], frames=frames)
-        return
+    """Yield the bytes by tier of each job's flows."""
     for job in range(scenario.jobs):
         places = places_of(network, member_hosts(scenario, job))
-        if scenario.collective in GRAPHS:
-            yield _graph_bytes(scenario, scenario.flow_graph(algorithm), places, frames=frames)
-        else:
-            kind, task = asked_of(scenario, algorithm, frames=frames, places=places)
-            with blamed(kind, "tier_bytes"):
-                found = kind.tier_bytes(task)
-                refuse(not isinstance(found, TierBytes), f"{found!r} is no TierBytes", TypeError)
-            yield found
+        yield _graph_bytes(scenario, scenario.flow_graph(algorithm), places, frames=frames)
+
+
+def algorithm_bytes(
+    network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
+) -> Iterator[TierBytes]:
+    """Yield the bytes by tier of each job, as the algorithm says them."""
+    for job in range(scenario.jobs):
+        places = places_of(network, member_hosts(scenario, job))
+        kind, task = asked_of(scenario, algorithm, frames=frames, places=places)
+        with blamed(kind, "tier_bytes"):
+            found = kind.tier_bytes(task)
+            refuse(not isinstance(found, TierBytes), f"{found!r} is no TierBytes", TypeError)
+        yield found

@@ -12,14 +12,14 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.tensors import Box, Bytes, Tile, assembled
 from weft.base.errors import InputError, refuse
-from weft.experiments.resharding.carrier import Carrier, usual_block_bytes
-from weft.experiments.resharding.choice import strategy_named
-from weft.experiments.resharding.load import BLOCKS
-from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import strategies
-from weft.experiments.resharding.plan import Plan, Tensor, plan
-from weft.experiments.resharding.strategy import Flows
-from weft.experiments.resharding.timing import Links
+from weft.experiments.families.resharding.carrier import Carrier, usual_block_bytes
+from weft.experiments.families.resharding.choice import strategy_named
+from weft.experiments.families.resharding.load import BLOCKS
+from weft.experiments.families.resharding.meshes import Mesh
+from weft.experiments.families.resharding.names import strategies
+from weft.experiments.families.resharding.plan import Plan, Tensor, plan
+from weft.experiments.families.resharding.strategy import Flows
+from weft.experiments.families.resharding.timing import Links
 from weft.pytorch.process_group import WeftProcessGroup
 from weft.pytorch.tensors import bytes_of
 

@@ -1,7 +1,7 @@
 """Pipeline schedules for ``torch.distributed.pipelining`` that torch does not have.
 
-The order of actions is that of `weft.experiments.pipeline.schedules`, the same that ``weft run
-pipeline`` carries out; torch's own runtime executes it.
+The order of actions is that of `weft.experiments.families.pipeline.schedules`, the same that
+``weft run pipeline`` carries out; torch's own runtime executes it.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.distributed.pipelining import schedules as torch_schedules
 
-from weft.experiments.pipeline.schedules import make
+from weft.experiments.families.pipeline.schedules import make
 
 _KINDS = {"F": "FORWARD", "B": "FULL_BACKWARD"}
 

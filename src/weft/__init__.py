@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main_
 if TYPE_CHECKING:
     from typing import Any
 
+    from weft.experiments.families.resharding.meshes import Mesh
+    from weft.experiments.families.resharding.plan import Tensor, plan_resharding
     from weft.experiments.interface.net import Net
     from weft.experiments.interface.up import up
-    from weft.experiments.resharding.meshes import Mesh
-    from weft.experiments.resharding.plan import Tensor, plan_resharding
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
@@ -42,18 +42,18 @@ __all__ = [
 _HOMES = {
     "Fault": "weft.topo.faults",
     "LinkLoss": "weft.topo.faults",
-    "Mesh": "weft.experiments.resharding.meshes",
+    "Mesh": "weft.experiments.families.resharding.meshes",
     "Net": "weft.experiments.interface.net",
     "Network": "weft.topo.own",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
-    "Tensor": "weft.experiments.resharding.plan",
+    "Tensor": "weft.experiments.families.resharding.plan",
     "Topology": "weft.topo.clos",
     "TorchRun": "weft.experiments.training.results",
     "fat_tree": "weft.topo.clos",
     "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",
-    "plan_resharding": "weft.experiments.resharding.plan",
+    "plan_resharding": "weft.experiments.families.resharding.plan",
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runs.runner",
     "single": "weft.topo.clos",

@@ -11,12 +11,12 @@ from tests.collective_names import COLLECTIVES
 
 from weft.agents.collectives.names import OPS
 from weft.base.errors import InputError
+from weft.experiments.families.fsdp.models import ALGORITHMS as FSDP_ALGORITHMS
+from weft.experiments.families.fsdp.models import FSDP
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.choices import DTYPES
-from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
-from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.faults import OPCODE_KINDS, Fault
 from weft.topo.faults.packets import PACKET_ACTIONS

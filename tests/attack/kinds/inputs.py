@@ -22,12 +22,12 @@ from tests.workloads_support import MATRIX, encode, node, trace
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
+from weft.experiments.families.flows.chakra import read_traces
+from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND
+from weft.experiments.families.flows.matrix import read_matrix
 from weft.experiments.report.page import render
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.sweep import read_file
-from weft.experiments.workloads.chakra import read_traces
-from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND
-from weft.experiments.workloads.matrix import read_matrix
 from weft.switch.commands.stf import load_program
 from weft.switch.compiler import compile_program
 from weft.switch.stf import read_test, run_test

@@ -1,0 +1,1 @@
+"""Collectives, each by algorithms of its own (`weft.agents.collectives.algorithm`)."""

@@ -1,0 +1,59 @@
+"""What is asked of flows."""
+
+from dataclasses import dataclass
+
+from weft.agents.collectives.names import FLOWS
+from weft.experiments.families.flows.checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN
+from weft.experiments.families.flows.workload import described_workloads
+from weft.experiments.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
+
+
+def _other_workloads() -> str:
+    """List the workloads of other packages, behind those of Weft."""
+    return "".join(f", or {name} ({about})" for name, about in described_workloads().items())
+
+
+@dataclass(frozen=True)
+class FlowsAsked:
+    """What is asked of flows, beside what is asked of all kinds of work."""
+
+    layers: int | None = option(
+        None,
+        WHOLE,
+        "flows of a model: layers.",
+        group=WORKLOAD,
+        otherwise="all",
+        who=f"it is for {FLOWS} of a model",
+    )
+    slowdown: float | None = option(
+        None, FACTOR, group=WORKLOAD, otherwise=f"flows of a model {MODEL_SLOWDOWN:g}"
+    )
+    """How many times as long a model's layer takes as on links of 400 Gbit/s. Flows of a file are
+    scaled only where it is given."""
+    workload: str | None = option(
+        None,
+        TEXT,
+        "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of "
+        f"{', '.join(GPTS)}{_other_workloads()}.",
+        group=WORKLOAD,
+        metavar="FILE|NAME",
+    )
+    """Flows: a file of another simulator (.cm, .et), a model, of which one training step is run
+    (`weft.experiments.families.flows`), or a workload of another package."""
+    tensor: int | None = option(
+        None,
+        WHOLE,
+        "Flows of a model: ranks that share a layer.",
+        group=WORKLOAD,
+        otherwise="a leaf's hosts",
+        who=f"it is for {FLOWS} of a model",
+    )
+    """Flows of a model: how many ranks next to each other share each layer."""
+    micro_batches: int | None = option(
+        None,
+        WHOLE,
+        "Flows of a model, pipeline: micro-batches of a step.",
+        group=WORKLOAD,
+        otherwise=str(MICRO_BATCHES),
+        who=f"it is for {FLOWS} of a model",
+    )

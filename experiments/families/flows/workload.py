@@ -1,0 +1,77 @@
+"""What is asked of a workload of flows, and what one of another package is: its own code makes
+flows that wait for each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from weft.base.entry_points import brought
+from weft.base.registry import NoOptions
+
+if TYPE_CHECKING:  # help and messages go without numpy
+    from weft.agents.collectives.flow_graph import FlowGraph
+
+GROUP = "weft.workloads"
+REAL_RATE_BPS = 400_000_000_000
+"""The rate of the links that models' sizes, and those of files with a slowdown, are scaled from."""
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """Hold what is asked of a workload."""
+
+    workload: str
+    """A file, one of `weft.experiments.families.flows.gpt.MODELS`, or a workload of another
+    package."""
+    algorithm: str
+    """The algorithm of the collectives in it, one of
+    `weft.agents.collectives.names.flow_algorithms`."""
+    ranks: int
+    rate_bps: int
+    slowdown: float | None = None
+    """How many times as long everything takes as on links of `REAL_RATE_BPS`; None means that a
+    file's sizes and times are taken as they are."""
+    layers: int | None = None
+    tensor: int = 1
+    micro_batches: int = 1
+    own: tuple[tuple[str, Any], ...] = ()
+    """What is asked of options of the workload's own, by the names of their fields."""
+
+
+class Workload:
+    """Make flows, for ``weft run flows --workload NAME`` and ``weft paths NAME``.
+
+    A package names an instance of a subclass by an entry point in the group ``weft.workloads``.
+    """
+
+    name: str
+    about = ""
+    """What help says of it beside its name, in a few words."""
+    collectives = False
+    """Whether there are collectives in it, so that somebody who runs it chooses their algorithm
+    (`WorkloadOptions.algorithm`)."""
+    options: type[Any] = NoOptions
+    """Options of its own, as those of `weft.agents.collectives.algorithm.Algorithm`."""
+
+    def graph(self, options: WorkloadOptions, own: Any) -> "FlowGraph":
+        """Return the flows between ``options.ranks`` ranks, as
+        `weft.agents.collectives.flow_graph.GraphBuilder` makes them; ``own`` is what is asked of
+        the options of its own, an instance of `options`. Raises InputError for what makes no
+        sense."""
+        raise NotImplementedError
+
+
+@cache
+def _brought() -> Mapping[str, Workload]:
+    return brought(GROUP, "graph", "options", "about", "collectives")
+
+
+def described_workloads() -> dict[str, str]:
+    """Return what help says of each workload of another package, by its name."""
+    return {name: workload.about for name, workload in _brought().items()}
+
+
+def workload_of(name: str) -> Workload:
+    """Return the workload of that name, one of `described_workloads`."""
+    return _brought()[name]

@@ -1,0 +1,1 @@
+"""FSDP interleaving: Allgathers and Reduce-Scatters of a model's layers, beside each other."""

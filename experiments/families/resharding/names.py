@@ -1,0 +1,79 @@
+"""What reshardings are called: strategies, balancers, and the algorithms that these make together;
+for whoever asks for one, without numpy."""
+
+from functools import cache
+
+import msgspec
+
+from weft.base.registry import Registry
+
+RESHARD = "reshard"
+"""The collective: a tensor that is sharded over one mesh of devices is brought to another."""
+
+
+class StrategyFacts(msgspec.Struct):
+    """The facts of a strategy are known without its module: they are attributes of
+    `weft.experiments.families.resharding.strategy.Strategy`."""
+
+    about: str
+    position: int
+    multicasts: bool
+    colours: tuple[str, str]
+
+
+STRATEGIES = Registry(
+    "weft.experiments.families.resharding.strategies",
+    "STRATEGIES",
+    "weft.resharding_strategies",
+    StrategyFacts,
+    "weft.experiments.families.resharding.strategy:Strategy",
+)
+"""All strategies: instances of `weft.experiments.families.resharding.strategy.Strategy`."""
+
+AUTO = "auto"
+"""In place of a strategy: the one that is best by the model."""
+BALANCES = {
+    "best": "the better of greedy and dfs",
+    "none": "the first replica, in order",
+    "least-loaded": "the sender with least to send, in order",
+    "greedy": "random sets of tasks that do not meet",
+    "dfs": "depth-first search",
+    "exact": "by a solver, for few tasks",
+}
+"""How senders and order of the unit tasks are chosen, each with what help says of it."""
+BALANCE = "best"
+"""The balancer where none is named."""
+
+DTYPE = "int32"
+"""The type of elements where none is named."""
+LOCAL_FACTOR = 50.0
+"""By default, how many times as fast as its link a host copies between its devices."""
+
+
+@cache
+def strategies() -> tuple[str, ...]:
+    """Return the names of all strategies in order, `AUTO` last."""
+    known = STRATEGIES.names()
+    order = sorted(known, key=lambda name: (not STRATEGIES.is_own(name),
+                                            STRATEGIES.fact(name, "position")))  # fmt: skip
+    return (*order, AUTO)
+
+
+@cache
+def algorithms() -> tuple[str, ...]:
+    """Return what a resharding can be done by: each strategy with each balancer."""
+    return tuple(
+        algorithm_named(strategy, balance) for balance in BALANCES for strategy in strategies()
+    )
+
+
+def algorithm_named(strategy: str, balance: str) -> str:
+    """Return the algorithm of a strategy and a balancer: ``broadcast``, where the balancer is the
+    usual one, or ``broadcast/greedy``."""
+    return strategy if balance == BALANCE else f"{strategy}/{balance}"
+
+
+def strategy_and_balance(algorithm: str) -> tuple[str, str]:
+    """Return the strategy and the balancer of an algorithm, one of `algorithms`."""
+    strategy, _, balance = algorithm.partition("/")
+    return strategy, balance or BALANCE
