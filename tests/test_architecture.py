@@ -17,6 +17,7 @@ import pytest
 from google.protobuf import text_format
 
 from weft.controller.features.registry import OWN
+from weft.experiments.scenario.families import families
 from weft.switch.compiler import compile_cached
 from weft.switch.messages import p4info_pb2
 from weft.topo.fabric_program import fabric_program
@@ -440,6 +441,20 @@ def of_tables() -> re.Pattern[str]:
     short = {name.rpartition(".")[2] for name in table_names()}
     names = {*map(re.escape, table_names()), *(name for name in short if "_" in name)}
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
+
+
+def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
+    """But for flows, which are a word of networks, too."""
+    own = {name for each in families() if each.name != "collectives" for name in each.algorithms()}
+    pattern = re.compile(rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])")
+    rooms = ("scenario", "theory", "runs", "paths", "engines")
+    wrong = [
+        f"{name_of(file)}:{line} has {text!r}"
+        for file in modules(*(f"experiments/{room}" for room in rooms))
+        for line, text in words_of(file)
+        if pattern.search(text) or text.startswith("weft.experiments.families.")
+    ]
+    assert not wrong
 
 
 GENERIC = [file for file in modules("controller") if file.parent.name != "features"]

@@ -924,16 +924,16 @@ def check_token(folder: Path, source: Path = ROOT / "src") -> None:
     assert "a token does not like that number" in said
     said = weft(folder, "run", "token", "--jobs", "2", *words, status=2, source=source)
     assert "a workload has the network to itself" in said
-    shown = weft(folder, "run", "token", "--token", "8000", *words, source=source)
-    assert "Token ring of 8000 B" in shown and "16 flows by upwards" in shown
+    shown = weft(folder, "run", "token", "--token", "8KiB", *words, source=source)
+    assert "Token ring of 8 KiB" in shown and "16 flows by upwards" in shown
     document = json.loads((folder / "out" / "results.json").read_text())
     assert (document["runs"][0]["scenario"]["rounds"], len(document["runs"])) == (2, 2)
     for run in document["runs"]:
         assert run["verified"] and run["completion_ns"] > run["bound_ns"]
-        assert run["bound_ns"] >= 16 * 8000 * 8 * 10
+        assert run["bound_ns"] >= 16 * 8192 * 8 * 10
         assert len(run["flows"]["source"]) == 16
     report = (folder / "out" / "report.html").read_text()
-    assert "weft run token" in report and "--token 8000" in report
+    assert "weft run token" in report and "--token 8KiB" in report
 
 
 def test_a_kind_of_work_is_one_folder_of_wefts_own(tmp_path: Path) -> None:
