@@ -45,11 +45,9 @@ ROOMS = {
 
 UPWARDS = {
     ("agents/collectives", "agents/fused"),
-    ("agents/collectives", "agents/servers"),
     ("experiments/results", "experiments/plots"),
     ("experiments/runs", "experiments/engines"),
     ("experiments/scenario", "experiments/plots"),
-    ("experiments/training", "experiments/interface"),
 }
 """Imports that close a circle of folders, to be undone: nothing is added here."""
 

@@ -13,11 +13,11 @@ from tests.server_group import FIRST_SERVER, ServerGroup
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.names import OPS
+from weft.agents.collectives.reduction_plan import ReductionPlan, Terms, plan_of, terms_of
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.sums import DTYPES
 from weft.agents.datagrams import ipv4
 from weft.agents.servers import ReductionServer
-from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of, terms_of
-from weft.agents.servers.sums import DTYPES
 from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
 

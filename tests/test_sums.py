@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.server_group import reduced, values
 
+from weft.agents.collectives.compiled_sums import BLOCK
 from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
-from weft.agents.servers.compiled_sums import BLOCK
-from weft.agents.servers.sums import DTYPES, ReductionKind
+from weft.agents.collectives.sums import DTYPES, ReductionKind
 from weft.base.errors import InputError
 
 Array = npt.NDArray[np.generic]

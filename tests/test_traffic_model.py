@@ -30,8 +30,8 @@ from weft.agents.collectives.overheads import (
     UD_OVERHEAD_BYTES,
     frame_bytes,
 )
+from weft.agents.collectives.reduction_plan import ReductionPlan, terms_of
 from weft.agents.collectives.transfers import even_parts, placed
-from weft.agents.servers.reduction_plan import ReductionPlan, terms_of
 from weft.base.errors import InputError
 from weft.controller.features.aggregation import AggregationJob, plan_aggregation
 from weft.controller.features.multicast import plan_trees

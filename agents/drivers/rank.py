@@ -23,6 +23,7 @@ from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import BoundRequest, Series
+from weft.agents.collectives.sums import prepare as prepare_sums
 from weft.agents.collectives.workload import Workload
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.computing import Workers
@@ -47,7 +48,6 @@ from weft.agents.drivers.messages import (
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.participant import Participant, Team
 from weft.agents.ranks import OperationConfig, RankConfig, RankReport, report_of
-from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.types import PEAKS

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of
+from weft.agents.collectives.reduction_plan import ReductionPlan, Terms, plan_of
 from weft.agents.servers.server_operation import Post, ServerMembers, ServerOperation
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent

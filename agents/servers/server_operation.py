@@ -17,8 +17,8 @@ import numpy as np
 
 from weft.agents.collectives.communicator import Members
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.reduction_plan import Contributor, ReductionPlan
-from weft.agents.servers.sums import Bytes
+from weft.agents.collectives.reduction_plan import Contributor, ReductionPlan
+from weft.agents.collectives.sums import Bytes
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError, refuse

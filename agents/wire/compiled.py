@@ -11,7 +11,7 @@ _SOURCES = (
     "transport/*layout.py",
     "transport/types.py",
     "transport/kernels/*.py",
-    "servers/compiled_*.py",
+    "collectives/compiled_*.py",
     "drivers/compiled_*.py",
 )
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
-from weft.agents.servers.sums import ReductionKind
+from weft.agents.collectives.sums import ReductionKind
 from weft.base.errors import RunError, refuse
 
 if TYPE_CHECKING:

@@ -137,7 +137,7 @@ def run(
     Each rank is a process in its host's namespace. Its collectives go over the network of P4
     switches, which multicast and add for it; the rendezvous goes by a network of its own.
     """
-    from weft.experiments.training.command import run_to_folder
+    from weft.experiments.commands.torch_run import run_to_folder
 
     asked = {
         "allgather": allgather,

@@ -50,7 +50,7 @@ MAX_SLOTS = 512
 """The most rounds of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
 MAX_SPLIT = 1 << 12
-"""The most pieces of a request. It equals `weft.agents.servers.reduction_plan.MAX_SPLIT`, which
+"""The most pieces of a request. It equals `weft.agents.collectives.reduction_plan.MAX_SPLIT`, which
 this module does not load."""
 
 MAX_SIZE_BYTES = 1 << 32

@@ -39,13 +39,13 @@ GROUPS = (
         ("agents/transport/*.py",),
         without=("agents/transport/*layout.py",),
     ),
-    Group("kernels", ("agents/transport/kernels/*.py", "agents/servers/compiled_sums.py"),
+    Group("kernels", ("agents/transport/kernels/*.py", "agents/collectives/compiled_sums.py"),
           plain=True),
     Group("wire", ("agents/wire/crc.py", "agents/wire/headers.py", "agents/wire/packets.py"),
           plain=True),
     Group("collectives", ("agents/collectives/*.py", "agents/collectives/algorithms/*.py",
                           "agents/servers/*.py"),
-          without=("agents/servers/compiled_sums.py",)),
+          without=("agents/collectives/compiled_sums.py",)),
     Group(
         "planners",
         (

@@ -1,7 +1,7 @@
 """Allreduce and Reduce-Scatter on reduction servers: a rank's part (Optcast).
 
 A rank opens an operation at each server that it sends to, as
-`weft.agents.servers.reduction_plan` has it, and each server answers with the place of its slots.
+`reduction_plan` has it, and each server answers with the place of its slots.
 Then the rank writes its chunks to its servers in turn; every rank begins with another server. Each
 chunk goes into the next of that server's slots, which is free once the answer to the chunk before
 in it has come: the result, written to where it belongs, or nothing where another rank owns it.
@@ -20,11 +20,11 @@ from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.places import TierBytes
+from weft.agents.collectives.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.collectives.unicast_operation import most_posted
-from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError, ProtocolError, RunError, refuse
 

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from weft.agents.collectives.names import OPS, REDUCING
-from weft.agents.servers.sums import DTYPES, ReductionKind
+from weft.agents.collectives.sums import DTYPES, ReductionKind
 from weft.base.errors import ProtocolError, refuse
 from weft.base.jit import Words
 

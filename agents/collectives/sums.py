@@ -10,9 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.dtypes import HALF_TYPES, average, dtype_of
-from weft.agents.collectives.names import OPS
-from weft.agents.servers.compiled_sums import (
+from weft.agents.collectives.compiled_sums import (
     MAXIMUM,
     MINIMUM,
     ROOM_BYTES,
@@ -20,6 +18,8 @@ from weft.agents.servers.compiled_sums import (
     combine,
     combine_halves,
 )
+from weft.agents.collectives.dtypes import HALF_TYPES, average, dtype_of
+from weft.agents.collectives.names import OPS
 from weft.base.errors import InputError
 
 DTYPES = (
