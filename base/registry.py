@@ -94,6 +94,11 @@ class Registry:
         return getattr(import_module(module), options)
 
     @cached_property
+    def objects(self) -> tuple[Any, ...]:
+        """Return all objects, in the order of `names`."""
+        return tuple(map(self.get, self.names()))
+
+    @cached_property
     def _brought(self) -> dict[str, Any]:
         needs = self._facts.__struct_fields__
         return brought(self._group, *needs, taken=tuple(self._own), check=self._check)

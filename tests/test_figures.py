@@ -331,7 +331,7 @@ def test_a_plot_has_numbers_as_they_are_and_a_line_for_each_value_of_the_rest() 
         ("a/b.svg", "../b.svg", r"file '../b.svg' is no name like folder/name-of-it.svg"),
         ("title", "log z; title", "log 'z' is none of x, y, xy"),
         ("completion-ms", "links-mib; bound yes", "times alone have one"),
-        ("completion-ms", "imbalance", "'imbalance' is for tables; plots have completion-ms, "),
+        ("completion-ms", "bound-ms", "'bound-ms' is for tables; plots have completion-ms, "),
         ("x paths", "x path", "'path' is no option .*did you mean 'paths'"),
         ("lines algorithm", "lines algorithm wrld", "'wrld' is no option .*did you mean 'world'"),
         ("placement {}", "placment {}", "'placment' is no option"),

@@ -21,7 +21,8 @@ from weft.experiments.plots.draw import _drawn, svg_of, title_of, write_plots
 from weft.experiments.plots.heatmap import heat_map, heat_maps_of
 from weft.experiments.plots.palette import in_order
 from weft.experiments.plots.series import lines_of, phases_of, tiers_of
-from weft.experiments.plots.spec import KINDS, METRICS, TIERS, PlotSpec, read_plots
+from weft.experiments.plots.spec import KINDS, TIERS, PlotSpec, read_plots
+from weft.experiments.results.metric_names import plotted
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import by_point
 from weft.experiments.scenario.scenario import Scenario
@@ -99,7 +100,7 @@ _ANYTHING = st.recursive(
 @given(
     st.dictionaries(
         st.sampled_from([item.name for item in structs.fields(PlotSpec)]),
-        st.one_of(_ANYTHING, st.sampled_from([*KINDS, *METRICS, *TIERS, "ranks", "ring", "xy"])),
+        st.one_of(_ANYTHING, st.sampled_from([*KINDS, *plotted(), *TIERS, "ranks", "ring", "xy"])),
     )
 )
 def test_any_table_is_a_plot_or_an_input_error(table: dict[str, Any]) -> None:
@@ -295,7 +296,7 @@ def test_tiers_are_measured_and_modelled_for_each_algorithm() -> None:
 
 
 SPECS = [
-    *(PlotSpec(x="ranks", y=y) for y in METRICS if y != "bytes-ratio"),
+    *(PlotSpec(x="ranks", y=y) for y in plotted() if y != "bytes-ratio"),
     PlotSpec(x="ranks", y="bytes-ratio", numerator="ring", denominator="multicast", log="x"),
     PlotSpec(x="hosts-per-leaf", y="bytes", tier="host-up", log="xy", title="Ünits in $ & <b>"),
     PlotSpec(kind="phases", x="ranks"),

@@ -3,6 +3,7 @@ is in the command line, in checks, in runs and in analysis."""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -155,6 +156,56 @@ class FirstPath(PathScheme):
 
 SCHEME = FirstPath()
 '''
+
+
+METRIC = '''
+"""How long the last rank stood in its barriers."""
+
+from weft.experiments.results.metric import TIME, Metric
+
+
+def waited_ns(rank):
+    return rank.phases_ns.get("barrier", 0)
+
+
+METRIC = Metric(
+    name="waited", about="the longest that a rank waited for the others", unit=TIME,
+    run=lambda run: max(map(waited_ns, run.ranks)), rank=waited_ns,
+    column="waited_ns", heading="wait", label="waiting", hint="for the others",
+    sections=("figures", "ranks"), kept=("us",),
+    axis="the longest wait ({unit})", title="Waiting of {links}", is_of_the_machine=True,
+)
+'''
+
+WAITS = """
+collective = "allgather"
+algorithm = "multicast"
+world = "simulated"
+rate = "1Gbit"
+
+[sweep]
+size = ["4KiB", "8KiB"]
+
+[[plot]]
+x = "size"
+y = "waited"
+"""
+
+PAGE = """
+from weft.experiments.figures.kept import Kept, rows_of
+from weft.experiments.figures.plots import PlotNote, svg_of
+from weft.experiments.figures.tables import rendered
+from weft.experiments.results.results import Results
+
+results = Results.read(__import__("pathlib").Path("out"))
+kept = Kept("waits", 2, rows_of([(run, 1.0) for run in results.runs], results.swept))
+for row in kept.rows:
+    print(row.values["waited-us"][0])
+note = "waits: waited-us; rows algorithm; columns size"
+print(rendered(f"<!-- figures {note} -->\\n<!-- end of figures -->", {"waits": kept}.get))
+note = PlotNote.parse("waits: waited-us; x size; lines algorithm; file a.svg; title Waits")
+print("the longest wait (us)" in svg_of(note, kept).decode())
+"""
 
 
 def package(folder: Path, module: str, source: str, group: str, *objects: str) -> None:
@@ -389,6 +440,57 @@ def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     assert sent["leaf0", "spine1"] > 5 * sent["leaf0", "spine0"]
     refused = weft(tmp_path, "run", "alltoall", "--paths", "spray", "--which", "1", status=2)
     assert "which 1 means nothing for alltoall by direct: it is for first-path;" in refused
+
+
+@pytest.mark.system
+def test_a_metric_is_one_row_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "waits", METRIC, "weft.metrics", "metric")
+    (tmp_path / "waits.toml").write_text(WAITS)
+    shown = weft(tmp_path, "run", "waits.toml", "--out", "out")
+    document = json.loads((tmp_path / "out" / "results.json").read_text())
+    waited = [
+        max(rank["phases_ns"]["barrier"] for rank in run["ranks"]) for run in document["runs"]
+    ]
+    assert len(waited) == 2 and min(waited) > 0
+
+    assert re.search(r"\bwait +", shown)
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert '<th class="n" title="for the others">waiting</th>' in report
+    assert all(f'<td class="n" data-value="{value:.1f}">' in report for value in waited)
+    assert "Waiting of all links" in report
+    assert (tmp_path / "out" / "waited-size.svg").exists()
+
+    def exported(*more: str) -> list[dict[str, str]]:
+        lines = weft(tmp_path, "export", "out", *more).splitlines()
+        return list(csv.DictReader(lines))
+
+    assert [int(row["waited_ns"]) for row in exported()] == waited
+    ranks = exported("--table", "ranks")
+    assert max(int(row["waited_ns"]) for row in ranks) == max(waited)
+    found = python(tmp_path, PAGE).splitlines()
+    assert [float(line) for line in found[:2]] == [value / 1e3 for value in waited]
+    assert "| algorithm | 4 KiB | 8 KiB |" in found and found[-1] == "True"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("METRIC = Metric(", "METRIC = dict(", "of type dict, without name, title"),
+        ('name="waited"', 'name="bound"', "there is a 'bound' already: give it another name"),
+    ],
+)
+def test_a_metric_that_cannot_be_used_is_left_out_and_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    package(tmp_path, "waits", METRIC.replace(old, new), "weft.metrics", "metric")
+    code = "from weft.experiments.results import metric_names; metric_names.plotted()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("weft: 'metric' of waits (weft.metrics, ") and said in line
 
 
 FEATURE_P4 = """

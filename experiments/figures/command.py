@@ -16,7 +16,7 @@ from weft.base.errors import InputError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.figures.api import with_interface
 from weft.experiments.figures.claims import claims_in, with_claims
-from weft.experiments.figures.kept import METRICS, AlgorithmRow, Kept
+from weft.experiments.figures.kept import AlgorithmRow, Kept, kept_metrics
 from weft.experiments.figures.measure import (
     SEEDS,
     WORLDS,
@@ -278,7 +278,7 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
         found += [f"{place}: {change}" for change in _failures(row, now)]
         found += [
             f"{place}: {change}"
-            for metric in METRICS
+            for metric in kept_metrics()
             if metric in row.values
             for change in _changes(row, now, metric)
         ]

@@ -8,6 +8,7 @@ metric for each run. Tables of the documentation are made of nothing else.
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,60 +18,29 @@ from msgspec.structs import asdict, replace
 from weft.base import documents, files
 from weft.base.errors import InputError
 from weft.base.units import shown
-from weft.experiments.results.path_figures import path_figures
-from weft.experiments.results.results import Run, scenario_of
-from weft.experiments.results.summary import Summary
+from weft.experiments.results.metric import SCALES, Metric, metrics
+from weft.experiments.results.results import Run
 from weft.experiments.scenario.options import OPTIONS, field_of, said, value_of
-from weft.experiments.theory.traffic_model import tier_model_frame_bytes
-from weft.topo.network import LINK_TIERS
 
 T = TypeVar("T")
 SCHEMA = "weft.figures"
 VERSION = 1
 MOST_BYTES = 64 << 20
 
-_TIERS = {tier.replace("_", "-"): tier for tier in LINK_TIERS}
-METRICS = {
-    "completion-ms": "completion time of the slowest rank, ms",
-    "completion-us": "the same in us",
-    "barrier-us": "the slowest rank's barriers, us",
-    "data-us": "the slowest rank's time for data, us",
-    "handshake-us": "the slowest rank's last handshake, us",
-    "bound-ms": "the least completion time by theory, ms",
-    "predicted-ms": "completion time as simulated, of emulated runs under the same seed, ms",
-    "over-bound": "completion time over the bound",
-    "imbalance": "bytes of the fullest link between switches over the mean",
-    "retransmitted": "packets sent again",
-    "reordered": "packets that arrived before an earlier one",
-    "queue-dropped": "packets that full queues had no room for",
-    "links-mib": "MiB on all links",
-    "host-mib": "MiB on all hosts' links",
-    "ranks-mib": "MiB on the links of ranks' hosts",
-    "fabric-mib": "MiB on all links between switches",
-    **{f"{tier}-over-model": f"bytes on all {tier} links over the model's" for tier in _TIERS},
-    "error-rms": "root mean square of a sum's errors over that of the exact sum",
-    "error-of-terms": "greatest error of an element over the magnitudes added to it",
-    "error-of-bound": "greatest error of an element over what theory allows",
-    "bubble-percent": "part of a training step in which the busiest stage does not compute, %",
-    "exposed-ms": "how much longer a training step is than without communication, ms",
-    "peak-activations": "the most micro-batches whose activations a stage holds at a time",
-    "compute-ms": "what the slowest rank of a fused operator takes to compute, alone, ms",
-    "communication-ms": "what the communication of a fused operator takes, alone, ms",
-    "gain-percent": "how much less time than its parts take one after the other, %",
-    "best-gain-percent": "the same of a run that takes no longer than its bound, %",
-    "skew-percent": "how far apart the first and the last rank end, % of the last one's time",
-}
-"""The metrics by name, each with what it is. Bytes are those of Ethernet frames without FCS; the
-model's are those of all data packets with their headers, without acknowledgements, control and what
-is sent again."""
-TIMES = (
-    "completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us",
-    "bubble-percent", "exposed-ms", "compute-ms", "communication-ms", "gain-percent",
-    "best-gain-percent", "skew-percent",
-)  # fmt: skip
-"""The metrics that are the machine's where a run's fidelity is not ``ok``."""
-COUNTS = ("retransmitted", "reordered", "queue-dropped", "peak-activations")
-"""The metrics that are whole numbers in each run."""
+
+@cache
+def kept_metrics() -> dict[str, tuple[Metric, str]]:
+    """Return the metrics by the names under which figures of them are kept, each with its unit
+    (`SCALES`).
+
+    Bytes are those of Ethernet frames without FCS; the model's are those of all data packets with
+    their headers, without acknowledgements, control and what is sent again.
+    """
+    return {
+        f"{metric.name}-{unit}" if unit else metric.name: (metric, unit)
+        for metric in metrics()
+        for unit in metric.kept
+    }
 
 
 class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,68 +131,11 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def metrics_of(run: Run) -> dict[str, float | None]:
     """Return all the metrics of a run; of a run that failed each is None."""
-    if not run.verified:
-        return dict.fromkeys(METRICS)
-    paths, sums, step = path_figures(run), run.accuracy, run.step
-    time_ns = run.completion_ns
-    phases_ns = Summary(run.algorithm, (run,)).phases_ns
-    hosts = {rank.host for rank in run.ranks}
-    ranks_bytes = sum(link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts)
-    model = _model_bytes(run)
-    return {
-        **_fused_metrics(run),
-        "completion-ms": None if time_ns is None else time_ns / 1e6,
-        "completion-us": None if time_ns is None else time_ns / 1e3,
-        **{
-            f"{phase}-us": phases_ns[phase] / 1e3 if phase in phases_ns else None
-            for phase in ("barrier", "data", "handshake")
-        },
-        "bound-ms": run.bound_ns / 1e6,
-        "predicted-ms": None if run.predicted_ns is None else run.predicted_ns / 1e6,
-        "over-bound": None if time_ns is None or not run.bound_ns else time_ns / run.bound_ns,
-        "imbalance": paths.imbalance,
-        "retransmitted": float(paths.retransmitted),
-        "reordered": float(paths.reordered),
-        "queue-dropped": float(sum(link.queue_dropped or 0 for link in run.links)),
-        "links-mib": sum(run.tiers.values()) / 2**20,
-        "host-mib": (run.tiers["host_up"] + run.tiers["host_down"]) / 2**20,
-        "ranks-mib": ranks_bytes / 2**20,
-        "fabric-mib": (run.tiers["fabric_up"] + run.tiers["fabric_down"]) / 2**20,
-        **{
-            f"{name}-over-model": run.tiers[tier] / model[tier] if model.get(tier) else None
-            for name, tier in _TIERS.items()
-        },
-        "error-rms": sums.error_rms_relative if sums else None,
-        "error-of-terms": sums.error_max_of_terms if sums else None,
-        "error-of-bound": sums.error_max_of_bound if sums else None,
-        "bubble-percent": 100 * step.bubble if step else None,
-        "exposed-ms": step.exposed_ns / 1e6 if step else None,
-        "peak-activations": float(max(step.peak_activations)) if step else None,
-    }
-
-
-def _fused_metrics(run: Run) -> dict[str, float | None]:
-    """Return the metrics that fused operators alone have."""
-    fused, time_ns = run.fused, run.completion_ns
-    if fused is None or not time_ns or not fused.serial_ns:
-        names = ("compute-ms", "communication-ms", "gain-percent", "best-gain-percent")
-        return dict.fromkeys((*names, "skew-percent"))
-    return {
-        "compute-ms": fused.compute_ns / 1e6,
-        "communication-ms": fused.communication_ns / 1e6,
-        "gain-percent": 100 * (1 - time_ns / fused.serial_ns),
-        "best-gain-percent": 100 * (1 - fused.bound_ns / fused.serial_ns),
-        "skew-percent": 100 * run.skew,
-    }
-
-
-def _model_bytes(run: Run) -> dict[str, int]:
-    """Return the frame bytes by tier that theory has of a run; none where it says nothing."""
-    try:
-        scenario = scenario_of(run.scenario)
-        return tier_model_frame_bytes(scenario.network(), scenario, run.algorithm)
-    except InputError:
-        return {}
+    found: dict[str, float | None] = {}
+    for name, (metric, unit) in kept_metrics().items():
+        value = metric.run(run) if metric.run and run.verified else None
+        found[name] = None if value is None else SCALES[unit][1](value)
+    return found
 
 
 def rows_of(
@@ -263,8 +176,8 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 def check_metric(name: str, place: str) -> str:
     """Return a metric's name. Raises `InputError` if there is no such metric."""
-    if name not in METRICS:
-        raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
+    if name not in kept_metrics():
+        raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(kept_metrics())}")
     return name
 
 

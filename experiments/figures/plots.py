@@ -21,12 +21,19 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import listed, shown
-from weft.experiments.figures.kept import AlgorithmRow, Kept, check_metric, check_option
+from weft.experiments.figures.kept import (
+    AlgorithmRow,
+    Kept,
+    check_metric,
+    check_option,
+    kept_metrics,
+)
 from weft.experiments.figures.tables import (
     END,
     blocks,
@@ -37,8 +44,8 @@ from weft.experiments.figures.tables import (
     rows_with,
     values_of,
 )
-from weft.experiments.plots.series import Y_LABELS, Axis, Lines, PlotLine
-from weft.experiments.plots.spec import PlotSpec
+from weft.experiments.plots.series import Axis, Lines, PlotLine
+from weft.experiments.results.metric import SCALES, Metric
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import OPTIONS, read_option
 
@@ -49,15 +56,16 @@ _DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 
 COLOURED = ("algorithm", "paths", "operator")
 """The options that tell lines apart first, by colour."""
-LABELS = {
-    "completion-ms": ("completion", Y_LABELS["completion"]),
-    "completion-us": ("completion", "completion time (us)"),
-    "over-bound": ("over-bound", Y_LABELS["over-bound"]),
-    "links-mib": ("bytes", "bytes on all links (MiB)"),
-    "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
-    "gain-percent": ("completion", "less time than one after the other (%)"),
-}
-"""By metric: its name in `PlotSpec`, and the label of the y axis."""
+
+
+@cache
+def drawn_metrics() -> dict[str, tuple[Metric, str]]:
+    """Return the kept metrics that plots may show, each with the label of its y axis."""
+    return {
+        name: (metric, metric.axis.format(unit=SCALES[unit][0]))
+        for name, (metric, unit) in kept_metrics().items()
+        if metric.axis
+    }
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,10 @@ class PlotNote:
         """Read a note's text. Raises `InputError`, which shows the text."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
-        if check_metric(metric, place) not in LABELS:
+        if check_metric(metric, place) not in drawn_metrics():
             raise InputError(
-                f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}"
+                f"{place}: metric {shown(metric)} is for tables; plots have "
+                f"{', '.join(drawn_metrics())}"
             )
         x, lines, file, title = (told.pop(key) for key in _NEEDED)
         log, bound = told.pop("log", ""), told.pop("bound", "")
@@ -172,7 +181,7 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
                 "share an option more, or have more lines"
             )
         line[x] = row
-    y_label = LABELS[note.metric][1]
+    _, y_label = drawn_metrics()[note.metric]
     if note.divides:
         y_label = f"{y_label.partition(' (')[0]} / {note.over}'s"
         if note.under:
@@ -262,8 +271,14 @@ def svg_of(note: PlotNote, kept: Kept) -> bytes:
     """Return the content of the picture's SVG file. Raises `InputError`."""
     from weft.experiments.plots.draw import svg_of_lines
 
-    metric = "speed-up" if note.divides else LABELS[note.metric][0]
-    spec = PlotSpec(y=metric, x=note.x, title=note.title, log=note.log)
     shared = ", ".join(f"{key.replace('-', ' ')} {' and '.join(of)}" for key, of in note.shared)
     below = ", ".join(filter(None, (f"{note.name}.toml", shared)))
-    return svg_of_lines(lines_of(note, kept), spec, below, description_of(note, kept))
+    metric, _ = drawn_metrics()[note.metric]
+    return svg_of_lines(
+        lines_of(note, kept),
+        note.title,
+        below,
+        description_of(note, kept),
+        log=note.log,
+        from_zero=metric.from_zero and not note.divides,
+    )

@@ -30,12 +30,11 @@ from msgspec.structs import replace
 from weft.base.errors import InputError, refuse
 from weft.base.units import runs_of, shown
 from weft.experiments.figures.kept import (
-    COUNTS,
-    TIMES,
     AlgorithmRow,
     Kept,
     check_metric,
     check_option,
+    kept_metrics,
 )
 from weft.experiments.figures.measure import LONG_S
 from weft.experiments.results.spread import Spread
@@ -271,7 +270,8 @@ def _cell(spec: TableSpec, rows: Sequence[AlgorithmRow], wanted: dict[str, str])
         return "not ok"
     metrics = [each for each in spec.metrics if said in ("", _value(row, each, METRIC))]
     told = [_figure(row, each, divides=divides) for each in metrics if failed < runs]
-    if ok + failed < runs and (divides or set(metrics) & set(TIMES)):
+    timed = any(kept_metrics()[each][0].is_of_the_machine for each in metrics)
+    if ok + failed < runs and (divides or timed):
         told.append(f"{ok} of {runs} ok")
     if failed:
         told.append(f"{failed} of {runs} failed")
@@ -286,7 +286,8 @@ def _figure(row: AlgorithmRow, metric: str, *, divides: bool) -> str:
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
-    shown = "{:,.0f}".format if metric in COUNTS and not divides else number
+    is_count = kept_metrics()[metric][0].is_count
+    shown = "{:,.0f}".format if is_count and not divides else number
     mean, least, greatest = map(shown, (spread.mean, spread.least, spread.greatest))
     return mean if least == greatest else f"{mean} ({least} to {greatest})"
 

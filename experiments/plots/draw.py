@@ -29,6 +29,7 @@ from weft.experiments.plots.series import (
     Lines,
     Panels,
     PlotLine,
+    asked_of,
     lines_of,
     links_of,
     phases_of,
@@ -37,6 +38,7 @@ from weft.experiments.plots.series import (
 )
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.plots.timeline import draw_timelines, timelines_of
+from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
 
@@ -52,20 +54,6 @@ DOUBTFUL: Any = {"marker": "x", "ms": 5}
 PREDICTED: Any = {"marker": "P", "mfc": "white"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """The marks for the values of what is swept beside the x axis."""
-
-TITLES = {
-    "completion": "Completion time",
-    "over-bound": "Completion time against the bound",
-    "imbalance": "Load of the fullest link between switches",
-    "marks": "Congestion marks",
-    "reordered": "Reordering",
-    "retransmitted": "Packets sent again",
-    "goodput": "Goodput",
-    "speed-up": "Speed-up over {denominator}",
-    "bytes": "Bytes on {links}",
-    "bytes-ratio": "Bytes of {numerator} against {denominator} on {links}",
-    "over-model": "Bytes on {links} against the model",
-}
 
 
 def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
@@ -99,13 +87,10 @@ def svg_of(results: Results, spec: PlotSpec) -> bytes:
 
 def title_of(spec: PlotSpec) -> str:
     """Return the heading of the plot."""
-    lines = TITLES.get(spec.y, "").format(
-        numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
-    )
     return (
         spec.title
         or {
-            "lines": lines,
+            "lines": spec.y and metric_of(spec.y).title.format(**asked_of(spec)),
             "phases": "Phases of the slowest rank",
             "tiers": "Bytes by kind of link",
             "timeline": "Operations on each rank",
@@ -120,7 +105,8 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
     with empty_figure(HEIGHT_IN) as figure:
         if spec.kind == "lines":
             if (shown := lines_of(results, spec)).lines:
-                _draw_lines(figure, shown, spec)
+                from_zero = metric_of(spec.y).from_zero
+                _draw_lines(figure, shown, log=spec.log, from_zero=from_zero)
         elif spec.kind == "timeline":
             if timelines := timelines_of(results, spec):
                 _legend(figure, draw_timelines(figure, timelines))
@@ -138,21 +124,24 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
         yield figure
 
 
-def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) -> bytes:
+def svg_of_lines(
+    shown: Lines, title: str, common: str, description: str, *, log: str, from_zero: bool
+) -> bytes:
     """Return lines as the content of an SVG file.
 
     Args:
-        spec: what the lines show.
         common: a text that stands below the title.
         description: a text in the file that readers of the picture do not see.
+        log: which axes have a logarithmic scale: x, y or xy.
+        from_zero: whether the y axis begins at zero.
     """
     with empty_figure(HEIGHT_IN) as figure:
-        _draw_lines(figure, shown, spec)
-        write_head(figure, title_of(spec), common)
+        _draw_lines(figure, shown, log=log, from_zero=from_zero)
+        write_head(figure, title, common)
         return saved(figure, "svg", description)
 
 
-def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
+def _draw_lines(figure: Figure, shown: Lines, *, log: str, from_zero: bool) -> None:
     axes = figure.add_subplot()
     worlds = list(dict.fromkeys(line.world for line in shown.lines))
     others = list(dict.fromkeys(line.other for line in shown.lines))
@@ -163,7 +152,7 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
         width = max(1.6, 3.0 - 0.6 * colours.index(line.algorithm))
         _draw_line(axes, line, others.index(line.other), both, width)
     models = _draw_models(axes, shown)
-    _scale(axes, shown, spec)
+    _scale(axes, shown, log, from_zero)
     _legend(figure, [*_line_keys(shown, others, both), *_sign_keys(shown, bool(models))])
 
 
@@ -296,13 +285,13 @@ def _draw_models(axes: Axes, shown: Lines) -> bool:
     return bool(drawn)
 
 
-def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
+def _scale(axes: Axes, shown: Lines, log: str, from_zero: bool) -> None:
     axes.set(xlabel=shown.axis.label, ylabel=shown.y_label)
     positions, ticks = shown.axis.positions, shown.axis.ticks
     if not shown.axis.numeric:
         wrap = textwrap.TextWrapper(NAME_CHARACTERS, break_long_words=False)
         ticks = tuple(wrap.fill(tick) for tick in ticks)
-    if "x" in spec.log and shown.axis.numeric and max(positions) > 0 <= min(positions):
+    if "x" in log and shown.axis.numeric and max(positions) > 0 <= min(positions):
         least = min(position for position in positions if position > 0)
         if min(positions) > 0:
             axes.set_xscale("log", base=2)
@@ -314,12 +303,12 @@ def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     everything = [y for line in shown.lines for y in (*line.low, *line.model) if y is not None]
     highest = max([*everything, *(y for line in shown.lines for y in line.high)])
-    if "y" in spec.log and min(everything) > 0:
+    if "y" in log and min(everything) > 0:
         axes.set_yscale("log")
         wide = max(everything) > 30 * min(everything)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda y, _: _minor(y, wide)))
-    elif spec.y in ("completion", "goodput", "bytes"):
+    elif from_zero:
         axes.set_ylim(0, 1.06 * highest or 1)
     else:
         lowest = min(everything)

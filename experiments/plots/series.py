@@ -7,29 +7,18 @@ from typing import Any
 
 from weft.agents.collectives.registry import named
 from weft.experiments.plots.palette import in_order, label_of
-from weft.experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
+from weft.experiments.plots.spec import TIERS, PlotSpec
 from weft.experiments.results.comparison import compare
+from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import TIERS as TIER_NAMES
 from weft.experiments.results.summary import Summary, by_point, byte_unit
 from weft.experiments.scenario.choices import COUNTS
 from weft.experiments.scenario.options import field_of, read_option, said
 
-TIMED = ("completion", "over-bound", "goodput", "speed-up")
-"""Figures whose theory is a bound, not a model of bytes."""
 Value = Callable[[Summary, Summary | None], float | None]
 """A function that gives what is plotted of a summary; its second argument is the summary of the
 denominator, where there is one."""
-
-Y_LABELS = {"completion": "completion time (ms)", "over-bound": "completion time / bound"}
-"""What stands at the y axis of times."""
-
-_OF_PATHS: dict[str, tuple[str, Value]] = {
-    "imbalance": ("fullest link between switches / mean", lambda each, _: each.paths.imbalance),
-    "marks": ("packets with a congestion mark", lambda each, _: each.paths.marks),
-    "reordered": ("packets that overtook others", lambda each, _: each.paths.reordered),
-    "retransmitted": ("packets sent again", lambda each, _: each.paths.retransmitted),
-}
 
 
 @dataclass(frozen=True)
@@ -127,7 +116,14 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     """Return the lines of a plot: one for each algorithm, world and value of what else is swept."""
     points = selected(results, spec)
     axis = axis_of([each for point in points for each in point], spec.x)
-    y_label, value, model = _measure(points, spec)
+    metric, links = metric_of(spec.y), TIERS[spec.tier]
+
+    def value(each: Summary, below: Summary | None) -> float | None:
+        return metric.value(each, below, links) if metric.value else metric.mean(each)
+
+    sizes = [value(each, None) or 0 for point in points for each in point]
+    # A logarithmic axis is in the unit of the least, so that its ticks are no fractions.
+    unit, size = metric.unit.common((min if "y" in spec.log else max)(sizes, default=0))
     others = _others(results, spec, [each for point in points for each in point])
     # The places of each line, each with its figures in the order of `PlotLine`'s fields
     # from `x` on.
@@ -148,12 +144,13 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             compared = compare(each, below) if spec.y == "speed-up" and below else None
             predicted = compared is not None and not compared.measured
             low, high = (y, y) if predicted else _range_of(value, y, each, below)
-            doubtful = spec.y not in OF_BYTES and each.fidelity not in ("ok", "strained")
+            doubtful = not metric.of_links and each.fidelity not in ("ok", "strained")
             doubtful = doubtful and not predicted
             key = name, str(each.scenario.get("world")), _labelled(each, others)
             x = axis.positions[_place(axis, each, spec.x)]
-            theory = model(each, below) if spec.model else None
-            place = (x, y, low, high, theory, doubtful, predicted)
+            theory = metric.theory(each, below, links) if spec.model else None
+            scaled = (None if each is None else each / size for each in (y, low, high, theory))
+            place = (x, *scaled, doubtful, predicted)
             found.setdefault(key, []).append(place)
     numerator = named(spec.numerator)
     ratio_colour = spec.denominator if numerator and numerator.multicasts else spec.numerator
@@ -162,7 +159,8 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
         figures = zip(*sorted(places, key=itemgetter(0)), strict=True)
         colour = ratio_colour if spec.y == "bytes-ratio" else name
         lines.append(PlotLine(colour, label_of(name), world, other, *figures))
-    return Lines(axis, y_label, "bound" if spec.y in TIMED else "model", tuple(lines))
+    y_label = metric.axis.format(unit=unit, **asked_of(spec))
+    return Lines(axis, y_label, "model" if metric.of_links else "bound", tuple(lines))
 
 
 def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> tuple[float, float]:
@@ -176,75 +174,13 @@ def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> t
     return min(known), max(known)
 
 
-def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, Value, Value]:
-    """Return the y axis's label, and what is plotted of a summary: the measured figure, and
-    theory's."""
-    tiers = TIERS[spec.tier]
-    where = links_of(spec)
-    two = f"{spec.numerator} / {spec.denominator}"
-
-    def measured(each: Summary) -> float:
-        return sum(each.tiers[tier] for tier in tiers)
-
-    def modelled(each: Summary) -> float:
-        return sum(each.model.get(tier, 0) for tier in tiers)
-
-    def bytes_of(figure: Callable[[Summary], float]) -> tuple[Value, Value]:
-        """Return a function that gives a figure in the unit of the axis, and one that divides it by
-        that of the denominator."""
-        return (
-            lambda each, _: figure(each) / size,
-            lambda each, below: _over(figure(each), figure(below)) if below else None,
-        )
-
-    sizes = [measured(each) for point in points for each in point]
-    # A logarithmic axis is in the unit of the least, so that its ticks are no fractions.
-    unit, size = byte_unit((min if "y" in spec.log else max)(sizes, default=0))
-    (its_bytes, its_ratio), (model_bytes, model_ratio) = map(bytes_of, (measured, modelled))
-    measures: dict[str, tuple[str, Value, Value]] = {
-        "completion": (
-            Y_LABELS["completion"],
-            lambda each, _: (each.completion_ns or 0) / 1e6,
-            lambda each, _: each.bound_ns / 1e6,
-        ),
-        "over-bound": (
-            Y_LABELS["over-bound"],
-            lambda each, _: _over(each.completion_ns or 0, each.bound_ns),
-            lambda each, _: 1.0,
-        ),
-        "goodput": (
-            "goodput (Mbit/s)",
-            lambda each, _: each.goodput_bps / 1e6 if each.goodput_bps else None,
-            lambda each, _: _over(
-                (each.shown.goodput_bps or 0) * (each.shown.completion_ns or 0) / 1e6, each.bound_ns
-            ),
-        ),
-        "speed-up": (
-            f"speed-up over {spec.denominator}",
-            _speed_up,
-            lambda each, below: _over(below.bound_ns, each.bound_ns) if below else None,
-        ),
-        **{name: (label, value, lambda *_: None) for name, (label, value) in _OF_PATHS.items()},
-        "over-model": (
-            f"bytes on {where}, measured / model",
-            lambda each, _: _over(measured(each), modelled(each)),
-            lambda each, _: 1.0,
-        ),
-        "bytes": (f"bytes on {where} ({unit})", its_bytes, model_bytes),
-        "bytes-ratio": (f"bytes on {where}, {two}", its_ratio, model_ratio),
+def asked_of(spec: PlotSpec) -> dict[str, str]:
+    """Return the words that labels and titles have of what a plot asks for."""
+    return {
+        "links": links_of(spec),
+        "numerator": spec.numerator,
+        "denominator": spec.denominator,
     }
-    return measures[spec.y]
-
-
-def _over(above: float, below: float) -> float | None:
-    """Return a ratio, and None over nothing."""
-    return above / below if below else None
-
-
-def _speed_up(each: Summary, below: Summary | None) -> float | None:
-    """Return how many times as fast a summary is as the denominator, measured or predicted."""
-    found = compare(each, below) if below is not None else None
-    return found.ratio if found is not None else None
 
 
 def links_of(spec: PlotSpec) -> str:

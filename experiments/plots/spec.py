@@ -10,19 +10,12 @@ import msgspec
 from weft.agents.collectives.names import baseline
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
+from weft.experiments.results.metric_names import plotted, plotted_of_links
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.options import OPTIONS, by_key, read_option
 from weft.topo.clos import LINK_TIERS
 
 KINDS = ("lines", "phases", "tiers", "timeline", "heatmap")
-
-METRICS = (
-    "completion", "over-bound", "goodput", "speed-up", "bytes", "bytes-ratio", "over-model",
-    "imbalance", "marks", "reordered", "retransmitted",
-)  # fmt: skip
-"""What the y axis of lines may show."""
-
-OF_BYTES = ("bytes", "bytes-ratio", "over-model")
 
 TIERS: dict[str, tuple[str, ...]] = {
     "all": LINK_TIERS,
@@ -59,7 +52,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
     x: str = ""
     """For lines and phases: a swept option, or ``ranks``."""
     y: str = ""
-    """For lines: one of `METRICS`."""
+    """For lines: one of the metrics that are `plotted`."""
     tier: str = "all"
     """For bytes, bytes-ratio, over-model and heatmap: which links, one of `TIERS`."""
     numerator: str = ""
@@ -79,17 +72,19 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
         choose("log", self.log, LOGS)
         if self.kind == "lines":
             if not self.y:
-                raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
-            choose("y", self.y, METRICS)
+                raise InputError(
+                    f"y is missing: say what is plotted, one of {', '.join(plotted())}"
+                )
+            choose("y", self.y, plotted())
         refuse(
             self.kind in ("lines", "phases") and not self.x,
             "x is missing: name a swept option, or ranks",
         )
         self._no(*MEANINGLESS.get(self.kind, ("x", "log", "y")))
-        if self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all":
+        if self.tier != "all" and self.kind != "heatmap" and self.y not in plotted_of_links():
             raise InputError(
-                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
-                "for kind = 'heatmap'"
+                f"tier {self.tier!r} means nothing here: it is for "
+                f"y = {', '.join(plotted_of_links())}, and for kind = 'heatmap'"
             )
         if self.y == "bytes-ratio":
             for name in ("numerator", "denominator"):

@@ -21,6 +21,7 @@ from weft.experiments.plots.canvas import INK, SOFT, empty_figure
 from weft.experiments.plots.draw_heatmap import draw_loads
 from weft.experiments.plots.heatmap import HeatMap
 from weft.experiments.plots.palette import LINE, PAPER, colour, label_of, with_page_colours
+from weft.experiments.results.metric import metric_of
 from weft.experiments.results.summary import (
     TIERS,
     Summary,
@@ -99,7 +100,7 @@ def _range(summary: Summary) -> str:
 
 
 def _over(summary: Summary) -> str:
-    part = summary.over_bound
+    part = metric_of("excess").mean(summary)
     return "no bound" if part is None else f"{100 * part:+.1f} % to the bound"
 
 

@@ -21,6 +21,7 @@ from weft.experiments.plots.palette import (
 )
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
+from weft.experiments.results.metric import columns_of, metric_of, metrics_in
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
     TIERS,
@@ -31,7 +32,6 @@ from weft.experiments.results.summary import (
     common_of,
     operations_of,
     short_duration,
-    short_rate,
     swept_values,
     three_digits,
     ways_of,
@@ -84,8 +84,6 @@ def render(results: Results) -> str:
         "timings": _timings(results),
     }
     if points:
-        largest = max(size for each in summaries for size in each.tiers.values())
-        shown["unit"], shown["unit_bytes"] = byte_unit(largest)
         scenario = scenario_of(results.runs[0].scenario)
         shown["asked"] = {}
         asked = _asked(scenario)
@@ -131,14 +129,14 @@ def _template() -> "Template":
         run_shown=_run_shown,
         which_run=which_run,
         load_spread=load_spread,
+        columns_of=columns_of,
+        metric_of=metric_of,
+        metrics_in=metrics_in,
         duration=short_duration,
-        rate=short_rate,
         size=format_size,
         digits=three_digits,
         thousands="{:,}".format,
         percent="{:.0%}".format,
-        whole_percent=lambda part: f"{100 * part:.0f} %",
-        tenths=lambda part: f"{100 * part:.1f} %",
     )
     return templates.get_template("page.html")
 

@@ -9,9 +9,12 @@ experiment's points.
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from weft.base.errors import InputError, MachineError
+from weft.experiments.results.metric_names import METRICS
 from weft.experiments.scenario.options import value_of
 
 if TYPE_CHECKING:
@@ -32,7 +35,10 @@ _COLUMNS = {
     "stages": ("rank", "stage", "kind", "microbatch", "chunk", "begin_ns", "end_ns"),
     "workgroups": ("rank", "workgroup", "what", "begin_ns", "end_ns"),
 }  # fmt: skip
-"""The columns of tables that not every run has rows for, behind those that name the run."""
+"""The columns of tables that not every run has rows for, behind those that name the run. One that
+its part of a run does not have numbers the rows."""
+_PARTS = {"flows": "flows", "stages": "step", "workgroups": "fused"}
+"""The parts of a run that these tables are of."""
 
 
 def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> list[Row]:
@@ -139,8 +145,17 @@ def _cell(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
+def _figures(of: str, one: Any) -> Row:
+    """Return the metrics of a ``run``, a ``rank`` or a ``link`` that have columns."""
+    return {
+        metric.column: read(one)
+        for metric in METRICS.objects
+        if metric.column and (read := getattr(metric, of))
+    }
+
+
 def _run_rows(run: Run) -> Iterator[Row]:
-    scenario, fidelity = run.scenario, run.fidelity
+    scenario = run.scenario
     yield {
         "world": scenario["world"],
         "topology": scenario["topology"],
@@ -148,32 +163,25 @@ def _run_rows(run: Run) -> Iterator[Row]:
         "rate_bps": scenario["rate_bps"],
         "size_bytes": scenario["size_bytes"],
         "verified": run.verified,
-        "verdict": fidelity.verdict,
-        "completion_ns": run.completion_ns,
-        "bound_ns": run.bound_ns,
-        "predicted_ns": run.predicted_ns,
-        "goodput_bps": run.goodput_bps,
-        **{f"{tier}_bytes": size_bytes for tier, size_bytes in run.tiers.items()},
-        "retransmitted_packets": run.retransmitted_packets,
-        "dropped_packets": run.dropped,
-        "cpu_busy": fidelity.cpu_busy,
+        "verdict": run.fidelity.verdict,
+        **_figures("run", run),
         "error": run.error,
     }
 
 
 def _rank_rows(run: Run) -> Iterator[Row]:
     for rank in run.ranks:
+        figures = _figures("rank", rank)
         yield {
             "rank": rank.rank,
             "host": rank.host,
             "verified": rank.verified,
-            "completion_ns": rank.completion_ns,
-            "retransmitted_packets": rank.retransmitted_packets,
+            **figures,
             **{f"{phase}_ns": duration for phase, duration in rank.phases_ns.items()},
             **{
                 name: value
                 for name, value in rank.statistics.items()
-                if isinstance(value, (int, float)) and name != "retransmitted_packets"
+                if isinstance(value, (int, float)) and name not in figures
             },
             "error": rank.error,
         }
@@ -185,39 +193,16 @@ def _link_rows(run: Run) -> Iterator[Row]:
             "from": link.from_node,
             "to": link.to_node,
             "tier": link.tier,
-            "tx_packets": link.tx_packets,
-            "tx_bytes": link.tx_bytes,
-            "lost_packets": link.lost,
-            "queue_dropped_packets": link.queue_dropped,
-            "max_queue_bytes": link.max_queue_bytes,
-            "marked_packets": link.marked,
+            **_figures("link", link),
         }
 
 
-def _flow_rows(run: Run) -> Iterator[Row]:
-    if run.flows is None:
-        return
-    _, *names = _COLUMNS["flows"]
-    columns = [getattr(run.flows, name) for name in names]
-    for number, values in enumerate(zip(*columns, strict=True)):
-        yield {"flow": number, **dict(zip(names, values, strict=True))}
-
-
-def _stage_rows(run: Run) -> Iterator[Row]:
-    if run.step is None:
-        return
-    names = _COLUMNS["stages"]
-    columns = [getattr(run.step, name) for name in names]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(names, values, strict=True))
-
-
-def _workgroup_rows(run: Run) -> Iterator[Row]:
-    if run.fused is None:
-        return
-    names = _COLUMNS["workgroups"]
-    columns = [getattr(run.fused, name) for name in names]
-    for values in zip(*columns, strict=True):
+def _part_rows(table: str, run: Run) -> Iterator[Row]:
+    """Yield the rows of a part of a run that has a list for each column."""
+    part = getattr(run, _PARTS[table])
+    names = _COLUMNS[table]
+    columns = [getattr(part, name, count()) for name in names]
+    for values in zip(*columns, strict=False) if part is not None else ():
         yield dict(zip(names, values, strict=True))
 
 
@@ -225,8 +210,6 @@ TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
     "runs": _run_rows,
     "ranks": _rank_rows,
     "links": _link_rows,
-    "flows": _flow_rows,
-    "stages": _stage_rows,
-    "workgroups": _workgroup_rows,
+    **{table: partial(_part_rows, table) for table in _PARTS},
 }
 """The tables of results, each with what makes the rows of a run."""

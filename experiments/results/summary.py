@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from weft.base.units import format_rate
-from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from weft.experiments.results.results import (
     FAILED,
     Accuracy,
@@ -150,13 +149,6 @@ class Summary:
         return found.mean if found and found.count == len(self.runs) else None
 
     @property
-    def over_bound(self) -> float | None:
-        """Return by which fraction of the bound the mean exceeds the bound."""
-        if self.completion_ns is None or not self.bound_ns:
-            return None
-        return self.completion_ns / self.bound_ns - 1
-
-    @property
     def goodput_bps(self) -> float | None:
         """Return the mean goodput."""
         found = Spread.of(run.goodput_bps for run in self.verified)
@@ -196,28 +188,6 @@ class Summary:
     def phases_ns(self) -> dict[str, int]:
         """Return the phases of the slowest rank, in ns; empty where there are none."""
         return dict(self.slowest.phases_ns) if self.slowest else {}
-
-    @property
-    def retransmitted_packets(self) -> int:
-        """Return how many packets all ranks sent again in all runs."""
-        return sum(run.retransmitted_packets for run in self.runs)
-
-    @property
-    def dropped(self) -> int:
-        """Return how many packets were lost anywhere in all runs."""
-        return sum(run.dropped for run in self.runs)
-
-    @cached_property
-    def paths(self) -> PathFigures:
-        """Return figures of how flows shared the fabric: means over the verified runs, in whole
-        packets."""
-        return mean_figures([path_figures(run) for run in self.verified or self.runs])
-
-    @cached_property
-    def imbalance(self) -> Spread | None:
-        """Return the spread of the verified runs' imbalance; None if no link between switches
-        carried anything."""
-        return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
 
     @property
     def accuracy(self) -> Accuracy | None:

@@ -8,19 +8,24 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.agents.collectives.names import baseline
-from weft.base.units import format_rate, format_size
-from weft.experiments.plots.spec import TIERS as TIER_SUMS
+from weft.base.units import format_rate, format_size, listed
 from weft.experiments.results.comparison import compare, why_not_measured
+from weft.experiments.results.metric import (
+    BYTES,
+    COUNT,
+    Metric,
+    columns_of,
+    metric_of,
+    metrics,
+    short_count,
+)
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
-    TIERS,
     Summary,
     by_point,
-    byte_unit,
     common_of,
     operations_of,
     short_duration,
-    short_size,
     swept_values,
     three_digits,
     time_unit,
@@ -33,7 +38,6 @@ from weft.experiments.theory.chance import chances
 from weft.topo.clos import Topology
 
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
-NEWLINE = "\n"
 LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
 """The longest names of algorithms that take one line: beside four columns of bytes, and in the
 table of several points."""
@@ -68,82 +72,46 @@ def summary_table(results: Results) -> Table:
         table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
     for name in ("algorithm", "data"):
         table.add_column(name, no_wrap=True)
-    times = ("mean\ntime", "least\nto most") if spread else ("time",)
-    # Points have bytes of any size, each in its unit; what no point has takes no room.
-    largest = max((size for each in summaries for size in each.tiers.values()), default=0.0)
-    unit = None if several else byte_unit(largest)
-    kinds = {f"{where}\nbytes": TIER_SUMS[where] for where in ("host", "fabric")}
-    if unit is not None:
-        kinds = {f"{n.replace(' ', NEWLINE)}\n{unit[0]}": (tier,) for tier, n in TIERS.items()}
-    else:
-        kinds = {name: of for name, of in kinds.items() if any(_bytes(s, of) for s in summaries)}
-    resent = not several or any(each.retransmitted_packets for each in summaries)
-    lost = not several or any(each.dropped for each in summaries)
-    rounded = several and any(each.accuracy for each in summaries)
-    figures = [
-        *times,
-        "bound",
-        *["goodput\nMbit/s"] * (not several and not spread),
-        *["rms\nerror", "max\nerror"] * rounded,
-        *kinds,
-        *["re-\nsent"] * resent,
-        *["lost"] * lost,
-    ]
-    for name in figures:
-        table.add_column(name, justify="right", no_wrap=True)
+    shown = _metrics(summaries, several, spread)
+    for metric in shown:
+        is_ranged = spread and metric.is_ranged
+        names = [f"mean\n{metric.heading}", "least\nto most"] if is_ranged else [metric.heading]
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
     table.add_column("fidelity", no_wrap=True)
     for each in summaries:
-        sizes = (_bytes(each, of) for of in kinds.values())
         table.add_row(
             *(Text(value) for value in swept_values(each.scenario, swept)),
-            *_row(each, several, spread),
-            *(_error_cells(each) if rounded else ()),
-            *(Text(three_digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
-            *[Text(_count(each.retransmitted_packets))] * resent,
-            *[Text(_count(each.dropped))] * lost,
+            *_name_and_data(each, several),
+            *(cell for metric in shown for cell in _cells(metric, each, spread)),
             Text(each.fidelity, VERDICT_STYLES.get(each.fidelity, "red")),
         )
     return table
 
 
-def _count(packets: int) -> str:
-    """Return a number in at most five characters, ``12345`` or ``123k``, since 100 columns have
-    room for no more."""
-    if packets < 100_000:
-        return str(packets)
-    size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
-    return f"{three_digits(packets / size)}{unit}"
-
-
-def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
-    return sum(summary.tiers[tier] for tier in tiers)
-
-
-def _row(summary: Summary, several: bool, spread: bool) -> list[Text]:
-    good, total = len(summary.verified), len(summary.runs)
-    word = ("ok" if several else "verified") if good == total else "failed"
-    count = f"{good}/{total}" if total > 1 else word
-    data = Text(count, "green" if good == total else "bold red")
-    time = summary.completion_ns
-    goodput = summary.goodput_bps
-    goodput_cell = MISSING if goodput is None else Text(three_digits(goodput / 1e6))
-    name = summary.algorithm
-    if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
-        name = name.replace("-", "-\n", 1)
-    return [
-        Text(name, style="bold"),
-        data,
-        MISSING if time is None else Text(short_duration(time)),
-        *([_range(summary)] if spread else []),
-        Text(short_duration(summary.bound_ns)),
-        *([goodput_cell] if not several and not spread else []),
+def _metrics(summaries: Sequence[Summary], several: bool, spread: bool) -> list[Metric]:
+    """Return the metrics that have columns."""
+    kind = "points" if several else "runs" if spread else "run"
+    chosen = [
+        metric
+        for metric in metrics()
+        if metric.heading and kind in metric.tables
+        # Bytes and counts that no point has take no room.
+        if not several or metric.unit not in (BYTES, COUNT) or any(map(metric.told, summaries))
     ]
+    return list(columns_of(chosen, summaries, "heading"))
 
 
-def _range(summary: Summary) -> Text:
+def _cells(metric: Metric, summary: Summary, spread: bool) -> list[Text]:
+    value = metric.told(summary)
+    cell = MISSING if value is None else Text(metric.unit.terminal(value))
+    return [cell, _range(metric, summary)] if spread and metric.is_ranged else [cell]
+
+
+def _range(metric: Metric, summary: Summary) -> Text:
     """Return the least and the greatest time, in the unit of the mean; of an exact one, say that it
     is."""
-    found = summary.completions
+    found = metric.spread(summary)
     if found is None:
         return MISSING
     if summary.exact:
@@ -152,11 +120,14 @@ def _range(summary: Summary) -> Text:
     return Text(f"{three_digits(found.least / size)}-{three_digits(found.greatest / size)}")
 
 
-def _error_cells(summary: Summary) -> list[Text]:
-    if summary.accuracy is None:
-        return [MISSING, MISSING]
-    figures = (summary.accuracy.error_rms_relative, summary.accuracy.error_max_of_terms)
-    return [Text(f"{figure:.1e}") for figure in figures]
+def _name_and_data(summary: Summary, several: bool) -> list[Text]:
+    good, total = len(summary.verified), len(summary.runs)
+    word = ("ok" if several else "verified") if good == total else "failed"
+    count = f"{good}/{total}" if total > 1 else word
+    name = summary.algorithm
+    if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
+        name = name.replace("-", "-\n", 1)
+    return [Text(name, style="bold"), Text(count, "green" if good == total else "bold red")]
 
 
 def _errors(summary: Summary) -> str:
@@ -193,7 +164,9 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
     text = "time: of the slowest rank; bytes: Ethernet frames on all links of the kind"
     means = list(dict.fromkeys(each.several for each in summaries if each.several))
     if means:
-        text += f"; means of {' or '.join(means)}, re-sent and lost: sums"
+        sums = (each.heading for each in metrics() if each.heading and each.is_count)
+        names = listed((name.replace("\n", "") for name in sums), "and")
+        text += f"; means of {' or '.join(means)}, {names}: sums"
     text += _chance(summaries, several)
     if several:
         if any(each.accuracy for each in summaries):
@@ -239,20 +212,23 @@ def _chance(summaries: Sequence[Summary], several: bool) -> str:
 
 def _paths(summary: Summary) -> str:
     """Say how flows shared the links between switches, if somebody asked for more than ECMP."""
-    figures = summary.paths
-    if figures.imbalance is None or not summary.chose_paths:
+    spread = metric_of("imbalance").spread(summary)
+    if spread is None or not summary.chose_paths:
         return ""
-    spread = summary.imbalance
-    text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
-    if spread and spread.least != spread.greatest:
+    text = f"\npaths of {summary.algorithm}: fullest fabric link {spread.mean:.2f} of mean"
+    if spread.least != spread.greatest:
         text += f" ({spread.least:.2f} to {spread.greatest:.2f})"
-    counts = {"flows": figures.flows, "marks": figures.marks, "reordered": figures.reordered}
-    text += "".join(f", {_count(number)} {what}" for what, number in counts.items())
-    if figures.reordered:
-        text += f" (by {figures.reorder_distance} at most)"
-    if figures.path_changes:
-        text += f", {_count(figures.path_changes)} changes of path"
+    for name in ("flows", "marks", "reordered"):
+        text += f", {_counted(name, summary)} {name}"
+    if metric_of("reordered").mean(summary):
+        text += f" (by {metric_of('reorder-distance').mean(summary)} at most)"
+    if metric_of("path-changes").mean(summary):
+        text += f", {_counted('path-changes', summary)} changes of path"
     return text
+
+
+def _counted(name: str, summary: Summary) -> str:
+    return short_count(metric_of(name).mean(summary) or 0)
 
 
 def _step_times(summaries: Sequence[Summary]) -> str:
