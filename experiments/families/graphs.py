@@ -80,7 +80,7 @@ class PlacedFamily(FlowFamily):
 
     has_places = True
 
-    def check_sizes(self, asked: "Asked", item_bytes: int) -> None:
+    def check_sizes(self, asked: "Asked") -> None:
         """It is checked where the graph is made."""
 
 

@@ -34,7 +34,6 @@ from weft.experiments.scenario.families import families
 from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.shape import default_servers
-from weft.experiments.scenario.shards import item_bytes_of
 from weft.topo.fabric_program import fabric_macros
 from weft.topo.faults import Fault
 from weft.topo.switch_kinds import RATE_BPS, check_kind
@@ -250,7 +249,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
-    family.check_sizes(asked, item_bytes_of(asked.dtype))
+    family.check_sizes(asked)
     if asked.multicasting:
         _check_chunks(asked, family.shard_sizes(asked, ranks))
     return asked
@@ -259,7 +258,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
 def _check_dtype(asked: Asked) -> None:
     """Raise InputError for a type that is none of those that all kinds of work have."""
     if asked.dtype not in ("", *DTYPES):
-        others = [each.name for each in families() if asked.dtype in each.more_dtypes]
+        others = [each.name for each in families() if each.more_dtypes]
         raise InputError(
             f"dtype {asked.dtype!r} is for {listed(others, 'and')}: choose {', '.join(DTYPES)}"
         )

@@ -159,7 +159,7 @@ class Family:
         `InputError`."""
         return asked
 
-    def check_sizes(self, asked: "Asked", item_bytes: int) -> None:
+    def check_sizes(self, asked: "Asked") -> None:
         """Raise `InputError` for sizes that there cannot be."""
         for size in asked.sizes_bytes or (asked.size_bytes,):
             whole("size", size, 0, MAX_SIZE_BYTES)

@@ -45,7 +45,10 @@ class Collectives(Family):
     def meets(self, collective: str) -> bool:
         return collective in ("alltoall", "many-to-one")
 
-    def check_sizes(self, asked: "Asked", item_bytes: int) -> None:
+    def check_sizes(self, asked: "Asked") -> None:
+        from weft.experiments.scenario.shards import item_bytes_of
+
+        item_bytes = item_bytes_of(asked.dtype)
         for size in asked.sizes_bytes or (asked.size_bytes,):
             whole("size", size, 0, MAX_SIZE_BYTES)
             refuse(

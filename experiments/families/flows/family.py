@@ -75,8 +75,8 @@ class FlowsOfWorkloads(FlowFamily):
 
         return with_flows(asked, ranks)
 
-    def check_sizes(self, asked: "Asked", item_bytes: int) -> None:
-        Family.check_sizes(self, asked, item_bytes)
+    def check_sizes(self, asked: "Asked") -> None:
+        Family.check_sizes(self, asked)
 
     def files(self, asked: "Asked") -> Sequence[Path]:
         workload = own_of(asked, FlowsAsked).workload
