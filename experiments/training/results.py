@@ -7,7 +7,6 @@ rest. *Hidden* is the part of the computation in which an operation was under wa
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -257,14 +256,3 @@ def trace_of(records: Sequence[Record]) -> dict[str, Any]:
             for row, name in names.items()
         ]  # fmt: skip
     return {"traceEvents": events, "displayTimeUnit": "ms"}
-
-
-def bytes_by_collective(ranks: Sequence[TorchRank]) -> Counter[str]:
-    """Return the bytes that ranks put into each collective."""
-    return Counter(
-        {
-            name: sum(each.size_bytes for rank in ranks for each in rank.collectives
-                      if each.name == name)
-            for name in {each.name for rank in ranks for each in rank.collectives}
-        }
-    )  # fmt: skip

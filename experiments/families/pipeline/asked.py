@@ -58,7 +58,7 @@ class PipelineAsked:
         WHOLE,
         group=WORKLOAD,
         otherwise="of pipeline the model's",
-        who=f"it is for for {PIPELINE}",
+        who=f"for {PIPELINE}",
     )
     strategies: tuple[str, ...] = option(
         (), NAMES, group=RESHARDING, name="strategy", otherwise=f"of pipeline {STRATEGY}"
