@@ -25,7 +25,7 @@ from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
 from weft.base.errors import refuse
-from weft.experiments.option import UNICAST, WHOLE, option
+from weft.base.option import UNICAST, WHOLE, option
 
 from dataclasses import dataclass
 
@@ -126,7 +126,7 @@ SCHEME = '''
 from weft.experiments.paths.scheme import PathScheme
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, Pieces
-from weft.experiments.option import TRANSPORT, WHOLE, option
+from weft.base.option import TRANSPORT, WHOLE, option
 
 from dataclasses import dataclass
 
@@ -397,7 +397,7 @@ NO_OPTION = ("    stride: int = option(", "    stride: int = 1\n    at: int = op
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (*NO_OPTION, "stride is not made by weft.experiments.option.option"),
+        (*NO_OPTION, "stride is not made by weft.base.option.option"),
         ("    stride:", "    leaves:", "there is a 'leaves' already: give it another name"),
         ("group=UNICAST", "group='Mine'", "stride: group 'Mine' is none of World and switches"),
     ],
@@ -966,7 +966,7 @@ from weft.agents.collectives.flow_graph import RECEIVED, GraphBuilder
 from weft.base.errors import refuse
 from weft.experiments.families.graphs import FlowFamily
 from weft.experiments.scenario.family import own_of, with_own
-from weft.experiments.option import SIZE, WHOLE, WORKLOAD, option
+from weft.base.option import SIZE, WHOLE, WORKLOAD, option
 
 from dataclasses import replace
 

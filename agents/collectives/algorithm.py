@@ -63,7 +63,7 @@ class Algorithm:
     """The options of a scenario that the algorithm heeds."""
     options: type[Any] = NoOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
-    `weft.experiments.option`, as those of `Asked` are. `own` has what is asked of them."""
+    `weft.base.option`, as those of `Asked` are. `own` has what is asked of them."""
     multicasts = False
     """Whether ranks multicast data, so that the algorithm needs multicast groups of the
     switches."""

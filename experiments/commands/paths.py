@@ -14,6 +14,7 @@ from weft.agents.collectives.names import FLOWS
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base import files
 from weft.base.errors import InputError, refuse
+from weft.base.option import WHOLE, whole
 from weft.base.units import format_rate, format_size, shown
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.families.flows.checks import (
@@ -26,7 +27,6 @@ from weft.experiments.families.flows.gpt import MODELS
 from weft.experiments.families.flows.load import FILES, algorithms_for, graph_of, notes_on
 from weft.experiments.families.flows.resolve import own_of_workload
 from weft.experiments.families.flows.workload import WorkloadOptions, described_workloads
-from weft.experiments.option import WHOLE, whole
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration

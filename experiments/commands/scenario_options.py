@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
-from weft.experiments.option import FLAG, GROUPS, Option
+from weft.base.option import FLAG, GROUPS, Option
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.families import choices, family_named

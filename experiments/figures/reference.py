@@ -2,7 +2,7 @@
 
 import re
 
-from weft.experiments.option import GROUPS, Option
+from weft.base.option import GROUPS, Option
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.families import choices
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.experiments.option import SIZE, TRANSPORT, option
+from weft.base.option import SIZE, TRANSPORT, option
 
 
 @dataclass(frozen=True)

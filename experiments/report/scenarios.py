@@ -4,7 +4,7 @@ import shlex
 from dataclasses import replace
 
 from weft.base.errors import InputError
-from weft.experiments.option import Option
+from weft.base.option import Option
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
 

@@ -16,8 +16,7 @@ from weft.agents.collectives.names import (
     ROOTED,
 )
 from weft.base.errors import InputError, refuse
-from weft.base.units import MAX_SEED, listed
-from weft.experiments.option import (
+from weft.base.option import (
     ADDING,
     DURATION,
     FACTOR,
@@ -45,6 +44,7 @@ from weft.experiments.option import (
     option,
     read_texts,
 )
+from weft.base.units import MAX_SEED, listed
 from weft.experiments.paths.names import SCHEMES, described_schemes
 from weft.experiments.scenario.choices import (
     CONGESTION,

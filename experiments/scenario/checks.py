@@ -14,8 +14,8 @@ from weft.agents.collectives.names import ALGORITHMS
 from weft.base.arguments import items, number, text, texts, truth, wholes
 from weft.base.arguments import whole as whole_number
 from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.option import whole
 from weft.base.units import format_seeds, listed, parse_seeds, shown
-from weft.experiments.option import whole
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     COUNTS,

@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
+from weft.base.option import whole
 from weft.base.registry import NoOptions
 from weft.base.units import format_size
-from weft.experiments.option import whole
 from weft.experiments.scenario.choices import MAX_SIZE_BYTES, choose
 from weft.experiments.scenario.families import choices, family_named
 
@@ -47,7 +47,7 @@ class Family:
     """Its place among all in lists; those without one are last."""
     options: type[Any] = NoOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
-    `weft.experiments.option`, as those of `Asked` are. `own` has what is asked of them."""
+    `weft.base.option`, as those of `Asked` are. `own` has what is asked of them."""
     lists_algorithms = True
     """Whether help lists its algorithms; otherwise options of its own say them."""
     fullest: Mapping[str, Any] = {}

@@ -8,9 +8,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import refuse
+from weft.base.option import GROUPS, Option
 from weft.base.registry import Registry
 from weft.base.units import listed
-from weft.experiments.option import GROUPS, Option
 from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.families import families, family_named
 from weft.experiments.scenario.networks import described_networks, network_shape
@@ -102,7 +102,7 @@ def _checked(name: str, row: object, taken: Collection[str]) -> Option:
     """Return the row of an option. Raises TypeError or ValueError where it cannot be used."""
     refuse(name in taken, f"there is a {name!r} already: give it another name", ValueError)
     if not isinstance(row, Option):
-        raise TypeError(f"{name} is not made by weft.experiments.option.option")
+        raise TypeError(f"{name} is not made by weft.base.option.option")
     known = ", ".join(GROUPS)
     refuse(row.group not in GROUPS, f"{name}: group {row.group!r} is none of {known}", ValueError)
     return row

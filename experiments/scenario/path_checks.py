@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
+from weft.base.option import whole
 from weft.base.units import format_duration
-from weft.experiments.option import whole
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import REORDER_PACKETS, SPRAYED_REORDER_PACKETS

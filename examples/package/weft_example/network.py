@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from weft.experiments.option import NETWORK, RATE, WHOLE, option
+from weft.base.option import NETWORK, RATE, WHOLE, option
 from weft.experiments.scenario.networks import NetworkShape
 from weft.topo.network import Topology
 from weft.topo.own import Network

@@ -6,8 +6,8 @@ from typing import Any
 
 from weft.agents.collectives.flow_graph import RECEIVED, FlowGraph, GraphBuilder
 from weft.base.errors import refuse
+from weft.base.option import SIZE, WHOLE, WORKLOAD, option
 from weft.experiments.families.flows.workload import Workload, WorkloadOptions
-from weft.experiments.option import SIZE, WHOLE, WORKLOAD, option
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from weft.agents.collectives.names import FLOWS
+from weft.base.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
 from weft.experiments.families.flows.checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN
 from weft.experiments.families.flows.workload import described_workloads
-from weft.experiments.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
 
 
 def _other_workloads() -> str:

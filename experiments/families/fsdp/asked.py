@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from weft.base.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
 from weft.experiments.families.fsdp.models import LAYERS, MODELS, SLOWDOWN
-from weft.experiments.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
 
 
 @dataclass(frozen=True)

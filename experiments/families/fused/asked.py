@@ -5,17 +5,7 @@ from functools import partial
 
 from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import refuse
-from weft.experiments.families.fused.names import (
-    CLOCKS,
-    DISPATCHES,
-    OPERATORS,
-    RATIO,
-    SLICE_BYTES,
-    THREADS,
-    WAYS,
-    WORKGROUPS,
-)
-from weft.experiments.option import (
+from weft.base.option import (
     DURATION,
     FACTOR,
     FUSING,
@@ -25,6 +15,16 @@ from weft.experiments.option import (
     WHOLE,
     WORKLOAD,
     option,
+)
+from weft.experiments.families.fused.names import (
+    CLOCKS,
+    DISPATCHES,
+    OPERATORS,
+    RATIO,
+    SLICE_BYTES,
+    THREADS,
+    WAYS,
+    WORKGROUPS,
 )
 
 _option = partial(option, group=FUSING)

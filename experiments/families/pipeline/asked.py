@@ -3,6 +3,17 @@
 from dataclasses import dataclass, replace
 
 from weft.base.errors import refuse
+from weft.base.option import (
+    FACTOR,
+    FLAG,
+    NAMES,
+    PIPELINES,
+    RESHARDING,
+    TEXT,
+    WHOLE,
+    WORKLOAD,
+    option,
+)
 from weft.experiments.families.pipeline.names import (
     COMMUNICATION,
     PIPELINE,
@@ -14,17 +25,6 @@ from weft.experiments.families.pipeline.schedules import SCHEDULES
 from weft.experiments.families.resharding.asked import (
     BALANCE_ROW,
     LOCAL_FACTOR_ROW,
-)
-from weft.experiments.option import (
-    FACTOR,
-    FLAG,
-    NAMES,
-    PIPELINES,
-    RESHARDING,
-    TEXT,
-    WHOLE,
-    WORKLOAD,
-    option,
 )
 
 

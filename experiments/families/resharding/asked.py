@@ -3,15 +3,7 @@
 from dataclasses import dataclass, replace
 
 from weft.base.errors import refuse
-from weft.experiments.families.resharding.names import (
-    AUTO,
-    BALANCE,
-    BALANCES,
-    LOCAL_FACTOR,
-    STRATEGIES,
-    strategies,
-)
-from weft.experiments.option import (
+from weft.base.option import (
     FACTOR,
     FLAG,
     NAMES,
@@ -19,6 +11,14 @@ from weft.experiments.option import (
     TEXT,
     WHOLE,
     option,
+)
+from weft.experiments.families.resharding.names import (
+    AUTO,
+    BALANCE,
+    BALANCES,
+    LOCAL_FACTOR,
+    STRATEGIES,
+    strategies,
 )
 
 
