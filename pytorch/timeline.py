@@ -55,6 +55,11 @@ class Record(msgspec.Struct):
     """The counters of the transport and the driver, by name."""
     wake_lateness_ns: dict[str, int] = {}
 
+    @property
+    def socket_drops(self) -> int:
+        """Return how many datagrams its socket had no room for."""
+        return self.statistics.get("socket_drops", 0)
+
 
 class Timeline:
     """A timeline records what happens in this process; its methods may be called in any thread."""

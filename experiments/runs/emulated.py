@@ -5,7 +5,6 @@ Ranks are processes, each in its host's namespace.
 """
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,25 +21,22 @@ from weft.controller import Controller
 from weft.controller.client import LoadableProgram
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.events import of_run
-from weft.experiments.runs.fidelity import judge, lateness_of
-from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
+from weft.experiments.runs.inputs import operation_of, own_programs, plan_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate, start_of
 from weft.experiments.runs.simulation import Predictions, simulate
 from weft.experiments.runs.traces import traced
+from weft.experiments.runs.verdict import verdict
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
 from weft.topo.network import slowest_bps
 from weft.topo.switch_kinds import has
-from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 from weft.topo.worlds.emulated.outages import Network, Outages
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
-
-FRAME_OVERHEAD_BYTES = 70
-"""Headers and ICRC of a multicast chunk's frame."""
 
 CHECK_S = 0.1
 """The least time between two looks at the processes that a network consists of."""
@@ -167,35 +163,12 @@ class EmulatedTestbed:
     ) -> Fidelity:
         """See `Testbed.fidelity`."""
         scenario, watch = self.scenario, self._watch
-        end = watch.end or read_cpu_times()
-        use = cpu_use(watch.start, end)
-        capacity_s = (end.total - watch.start.total) / os.sysconf("SC_CLK_TCK")
-        cpu_s = {
-            "switches": after.switches.cpu_seconds - before.switches.cpu_seconds,
-            "ranks": sum(report.cpu_ns for report in reports) / 1e9,
-        }
-        lateness_ns = lateness_of(after.switches, (report.wake_lateness_ns for report in reports))
-        lost = after.unplanned_since(before)
-        for report in reports:
-            lost |= {
-                f"{report.host}: receive_errors": report.statistics.get("receive_errors", 0),
-                f"{report.host}: send_errors": report.statistics.get("send_errors", 0),
-                f"the socket of {report.host}: not read in time": report.socket_drops,
-                f"{report.host}: wrong ICRC": report.statistics.get("bad_icrc", 0),
-            }
-        return judge(
-            completion_ns=completion_of(reports),
-            # What a random loss costs depends on which packet it hits, so such runs differ.
-            predicted_ns=None if scenario.lossy or scenario.injected else predicted_ns,
-            cpu_busy=use.busy,
-            cpu_stolen=use.steal,
-            cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
-            cpu_s=cpu_s,
-            lateness_ns=lateness_ns,
-            burst_ns=transport_of(scenario).burst_ns,
-            frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
-            unplanned_losses=lost,
-        )
+        # What a random loss costs depends on which packet it hits, so such runs differ.
+        differs = scenario.lossy or scenario.injected
+        return verdict(
+            scenario, reports, (before, after), (watch.start, watch.end or read_cpu_times()),
+            completion_of(reports), None if differs else predicted_ns,
+        )  # fmt: skip
 
 
 class _Gathering:

@@ -18,12 +18,11 @@ from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
 from weft.controller import Controller, Plan
-from weft.experiments.results.results import Fidelity, tier_bytes
-from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
-from weft.experiments.runs.fidelity import judge, lateness_of
+from weft.experiments.results.results import tier_bytes
 from weft.experiments.runs.folder import REPORT
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
+from weft.experiments.runs.verdict import verdict
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
@@ -40,7 +39,7 @@ from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Settings
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
-from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 
 PORT = 29500
 TRACE = "timeline.trace.json"
@@ -448,7 +447,13 @@ class _Program:
             ranks=found,
             links=links,
             tiers=tier_bytes(links),
-            fidelity=self._fidelity(found, records, before, after, cpu),
+            fidelity=verdict(
+                self._scenario,
+                list(records.values()),
+                (before, after),
+                cpu,
+                max((rank.total_ns for rank in found), default=0) or None,
+            ),
             management_bytes=managed_bytes,
             groups_in_switches=self._trees.most_groups,
             groups=groups,
@@ -467,40 +472,6 @@ class _Program:
     def _recorded(self, rank: int) -> Path:
         """Return where a rank that failed has written what it recorded, if it has."""
         return self._folder / f"rank-{rank}.json"
-
-    def _fidelity(
-        self,
-        ranks: Sequence[TorchRank],
-        records: Mapping[int, timeline.Record],
-        before: Counts,
-        after: Counts,
-        cpu: tuple[CpuTimes, CpuTimes],
-    ) -> Fidelity:
-        use = cpu_use(*cpu)
-        cpu_s = {
-            "switches": after.switches.cpu_seconds - before.switches.cpu_seconds,
-            "ranks": sum(rank.cpu_ns for rank in ranks) / 1e9,
-        }
-        capacity_s = (cpu[1].total - cpu[0].total) / os.sysconf("SC_CLK_TCK")
-        lateness_ns = lateness_of(
-            after.switches, (each.wake_lateness_ns for each in records.values())
-        )
-        lost = after.unplanned_since(before)
-        for rank in ranks:
-            for what in ("receive_errors", "send_errors", "socket_drops", "bad_icrc"):
-                lost[f"{rank.host}: {what}"] = rank.statistics.get(what, 0)
-        scenario = self._scenario
-        return judge(
-            completion_ns=max((rank.total_ns for rank in ranks), default=0) or None,
-            cpu_busy=use.busy,
-            cpu_stolen=use.steal,
-            cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
-            cpu_s=cpu_s,
-            lateness_ns=lateness_ns,
-            burst_ns=transport_of(scenario).burst_ns,
-            frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
-            unplanned_losses=lost,
-        )
 
 
 def write(run: TorchRun, records: Sequence[timeline.Record], folder: Path) -> None:
