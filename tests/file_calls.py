@@ -6,6 +6,7 @@ import ast
 
 FOLDERS = (
     "base", "switch", "agents", "topo", "pytorch", "controller", "analysis", "experiments",
+    "interface", "cli", "tools/bench", "tools/figures",
 )  # fmt: skip
 
 

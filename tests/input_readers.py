@@ -7,13 +7,13 @@ from pathlib import Path
 
 from weft.experiments.families.flows.chakra import has_collectives, read_traces
 from weft.experiments.families.flows.matrix import read_matrix
-from weft.experiments.figures.kept import Kept
 from weft.experiments.network_results.document import NetworkResults
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.options import load_toml
 from weft.switch.commands.stf import load_program
 from weft.switch.realtime.config import read_config
 from weft.switch.stf import read_test
+from weft.tools.figures.kept import Kept
 
 READERS: dict[str, Callable[[Path], object]] = {
     "scenario.toml": load_toml,

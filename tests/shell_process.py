@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from weft.base.errors import MachineError
-from weft.experiments.commands.shell_environment import shell_python
+from weft.cli.shell_environment import shell_python
 
 
 class ShellError(Exception):

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 import typer
-from tests.attack import __main__ as command
-from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
-from tests.attack.kinds import (
+
+from weft.base.cache import CHECKOUT
+from weft.cli.command_line import app
+from weft.tools.attack import __main__ as command
+from weft.tools.attack.kind import Kind, Named, Trial, find_kinds, load_kind
+from weft.tools.attack.kinds import (
     clients,
     clusters,
     environments,
@@ -35,14 +38,11 @@ from tests.attack.kinds import (
     stalls,
     starts,
 )
-from tests.attack.mutations import mutate_bytes, mutate_text
-from tests.attack.processes import marked
-from tests.attack.schedule import Attack, Failure, lanes
-from tests.attack.summary import closing_line, document, failure_text
-from tests.attack.worker import Elsewhere, make_trial
-
-from weft.base.cache import CHECKOUT
-from weft.experiments.commands.command_line import app
+from weft.tools.attack.mutations import mutate_bytes, mutate_text
+from weft.tools.attack.processes import marked
+from weft.tools.attack.schedule import Attack, Failure, lanes
+from weft.tools.attack.summary import closing_line, document, failure_text
+from weft.tools.attack.worker import Elsewhere, make_trial
 
 ALL: list[Kind] = [
     clients, clusters, environments, faults, floods, forks, inputs, kills, outputs, packets, places,
@@ -56,7 +56,7 @@ MODULE = '''"""{what}
 More of it.
 """
 import os, signal, subprocess, sys, threading, time
-from tests.attack.kind import MARK, Broken
+from weft.tools.attack.kind import MARK, Broken
 
 SHARE = 1.0
 DEADLINE_S = {deadline_s}
@@ -116,7 +116,7 @@ def test_a_failed_trial_is_told_with_the_command_that_repeats_it(make: Make) -> 
     assert (failure.kind, failure.trial, failure.notes) == ("picky", 3, ["six"])
     text = failure_text(failure)
     assert "AssertionError: no threes" in text and "drawn: six" in text
-    assert "repeat: python -m tests.attack --only picky --seed 7 --trial 3" in text
+    assert "repeat: python -m weft.tools.attack --only picky --seed 7 --trial 3" in text
     again = Attack([picky], 7, 60.0, only_trial=3)
     go(again)
     assert again.tallies["picky"].trials == 1
@@ -223,7 +223,7 @@ def test_kinds_share_the_time_and_all_have_their_turn(make: Make) -> None:
 def run(*arguments: str, ci: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "CI"}
     return subprocess.run(
-        [sys.executable, "-m", "tests.attack", *arguments],
+        [sys.executable, "-m", "weft.tools.attack", *arguments],
         cwd=CHECKOUT, env=environment | ({"CI": ci} if ci else {}), text=True,
         capture_output=True, check=False,
     )  # fmt: skip
@@ -303,7 +303,7 @@ def test_whatever_an_option_says_is_written_to_is_attacked() -> None:
 
 def test_ctrl_c_ends_an_attack_with_its_summary_and_leaves_nothing() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.attack", "--only", "signals,faults", "--seconds", "600"],
+        [sys.executable, "-m", "weft.tools.attack", "--only", "signals,faults", "--seconds", "600"],
         cwd=CHECKOUT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from weft.base.errors import RunError
-from weft.experiments.bench import balance as bench
-from weft.experiments.bench import benchmarks
 from weft.experiments.families.resharding.exact import Solution, solve
 from weft.experiments.families.resharding.jobs import Job
+from weft.tools.bench import balance as bench
+from weft.tools.bench import benchmarks
 
 
 def test_balancers_are_beside_the_exact_solution() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from weft.base.errors import MachineError, RunError
-from weft.experiments.bench import capacity
-from weft.experiments.bench.capacity import NETWORKS, WORKLOADS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
+from weft.tools.bench import capacity
+from weft.tools.bench.capacity import NETWORKS, WORKLOADS
 
 STATISTICS = {
     "acknowledgements_sent": 3, "naks_sent": 1, "received_packets": 24,

@@ -14,9 +14,9 @@ import pytest
 
 from weft.agents.drivers.progress_engine import RingSource
 from weft.base.errors import RunError
-from weft.experiments.bench import benchmarks
-from weft.experiments.bench import progress_engine as bench
-from weft.experiments.bench.progress_needs import MODES, needs_of
+from weft.tools.bench import benchmarks
+from weft.tools.bench import progress_engine as bench
+from weft.tools.bench.progress_needs import MODES, needs_of
 
 SIZES, WORKERS = (64, 4096, 16_384), (1, 2)
 

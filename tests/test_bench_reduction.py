@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from weft.base.errors import RunError
-from weft.experiments.bench import benchmarks
-from weft.experiments.bench import reduction as bench
+from weft.tools.bench import benchmarks
+from weft.tools.bench import reduction as bench
 
 DTYPES, OPS, RANKS = ("float32", "bfloat16"), ("sum", "max"), (2, 3)
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from weft.base.errors import MachineError
-from weft.experiments.bench import switch as bench_switch
-from weft.experiments.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.realtime.bare import received_frames
+from weft.tools.bench import switch as bench_switch
+from weft.tools.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
 
 
 @pytest.mark.slow

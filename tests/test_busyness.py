@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from weft.experiments.bench import benchmarks
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 from weft.experiments.runs.busyness import Busyness, Reading, between, watched
+from weft.tools.bench import benchmarks
 from weft.topo.worlds.emulated.machine import CpuTimes
 
 SPIN = "while True: pass"

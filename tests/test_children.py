@@ -13,8 +13,8 @@ from tests.emulated_support import needs_machine
 from weft.base import children
 from weft.base.children import how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError
-from weft.experiments.bench import compiler as bench_compiler
-from weft.experiments.bench import progress_engine as bench_progress_engine
+from weft.tools.bench import compiler as bench_compiler
+from weft.tools.bench import progress_engine as bench_progress_engine
 from weft.topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
 from weft.topo.worlds.emulated.mininet_prompt import check_command
 from weft.topo.worlds.emulated.namespaces import queue_drops, run_batch

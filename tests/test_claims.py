@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.base.progress import Progress
-from weft.experiments.figures import command, measure
-from weft.experiments.figures.claims import Claim, cases_of, claims_in, table, with_claims
-from weft.experiments.figures.kept import AlgorithmRow, Kept
-from weft.experiments.figures.tables import END
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
+from weft.tools.figures import command, measure
+from weft.tools.figures.claims import Claim, cases_of, claims_in, table, with_claims
+from weft.tools.figures.kept import AlgorithmRow, Kept
+from weft.tools.figures.tables import END
 
 NOTE = (
     "claims: completion-ms; of paths ethereal; against paths spray / spray-round-robin; "

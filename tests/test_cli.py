@@ -17,7 +17,7 @@ import weft
 
 TWO_SIGNALS = """
 import os, signal, time
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 
 def run():
     try:
@@ -38,7 +38,7 @@ import os, signal, sys
 
 class Importing:
     def find_spec(self, name, path, target=None):
-        if name == "weft.experiments.commands.command_line":
+        if name == "weft.cli.command_line":
             os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the parent had
@@ -129,7 +129,7 @@ def test_a_wrong_value_is_named(arguments: list[str], message: str, tmp_path: Pa
 
 WITHOUT_ROOM = """
 import errno, os
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 
 def run():
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *({files}))

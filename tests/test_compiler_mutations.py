@@ -11,11 +11,11 @@ from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.attack.mutations import mutate_text
 from tests.compiler_support import PROGRAMS, check_document
 
 from weft.switch.compiler import CompileError, compile_program
 from weft.switch.compiler.diagnostics import InternalError
+from weft.tools.attack.mutations import mutate_text
 
 _WORD = re.compile(r'"[^"]*"|[A-Za-z_0-9]+|\s+|&&&|<<|>>|\+\+|.', re.DOTALL)
 

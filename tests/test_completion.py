@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
-from weft.experiments.commands.completion import candidates, examples
+from weft.cli.completion import candidates, examples
 from weft.topo.network import Topology
 
 

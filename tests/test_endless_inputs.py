@@ -11,10 +11,10 @@ from tests.cli_support import WEFT, start
 from tests.input_readers import READERS
 
 from weft.base.errors import InputError
-from weft.experiments.bench.switch_rows import TWELVE_TABLES
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.p4c import compile_to_files
 from weft.switch.compiler import CompileError, compile_program
+from weft.tools.bench.switch_rows import TWELVE_TABLES
 
 
 def an_endless_one(file: Path, kind: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.experiments.bench.engines import lines
 from weft.experiments.engines.schedule import makespan_s
+from weft.tools.bench.engines import lines
 
 TIMES = st.lists(st.integers(1, 100).map(float), max_size=40)
 

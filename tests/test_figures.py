@@ -13,11 +13,11 @@ from tests.results_samples import sample_results
 from weft.base import files
 from weft.base.errors import InputError, RunError
 from weft.base.progress import Progress
-from weft.experiments.figures import command, measure
-from weft.experiments.figures.kept import AlgorithmRow, Kept, metrics_of, rows_of
-from weft.experiments.figures.plots import PlotNote, lines_of, with_plots
-from weft.experiments.figures.tables import END, TableSpec, number, rendered, table
 from weft.experiments.scenario.sweep import read_file
+from weft.tools.figures import command, measure
+from weft.tools.figures.kept import AlgorithmRow, Kept, metrics_of, rows_of
+from weft.tools.figures.plots import PlotNote, lines_of, with_plots
+from weft.tools.figures.tables import END, TableSpec, number, rendered, table
 
 NOTE = "paths: completion-ms; rows placement; columns paths; placement in-order / random"
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from weft import Scenario, run
 from weft.agents.fused.operator import Sizes
 from weft.base.errors import InputError, MachineError
-from weft.experiments.commands.command_line import app
+from weft.cli.command_line import app
 from weft.experiments.families.fused.load import with_defaults
 from weft.experiments.families.fused.names import CLOCKS, OPERATORS, algorithms
 from weft.experiments.runs import capacity

@@ -53,7 +53,7 @@ def change(address: int, index: int) -> int:
 
 PLAIN = """
 import sys
-from tests.mutation.plain import use_plain_form
+from weft.tools.mutation.plain import use_plain_form
 use_plain_form()
 from tests import test_jit
 rows = test_jit.changed_rows()
@@ -108,7 +108,7 @@ def test_a_changed_callee_or_another_numba_has_another_folder(
 
 def test_numba_is_not_imported_to_show_help() -> None:
     code = (
-        "import sys; from weft.experiments.commands.command_line import main\n"
+        "import sys; from weft.cli.command_line import main\n"
         "sys.argv = ['weft', '--help']\n"
         "try: main()\n"
         "except SystemExit: pass\n"

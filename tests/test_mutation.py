@@ -16,14 +16,14 @@ from types import FunctionType
 
 import pytest
 from msgspec import structs
-from tests.mutation import ending, recording, report, running, subjects, trial
-from tests.mutation.__main__ import main
-from tests.mutation.children import Job, end_child, run_all
-from tests.mutation.operators import mutants_of
-from tests.mutation.subjects import GROUPS, Group, groups_of
-from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Subject, all_subjects, drawn
 
 from weft.base.errors import InputError
+from weft.tools.mutation import ending, recording, report, running, subjects, trial
+from weft.tools.mutation.__main__ import main
+from weft.tools.mutation.children import Job, end_child, run_all
+from weft.tools.mutation.operators import mutants_of
+from weft.tools.mutation.subjects import GROUPS, Group, groups_of
+from weft.tools.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Subject, all_subjects, drawn
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +248,7 @@ def test_a_record_is_made_anew_when_anything_that_tests_read_has_changed(
     (root / "p4" / "c.p4").write_text("2")
     digests.add(recording.digest_of())
     assert len(digests) == len(names) + 1
-    for name in ("tests/test_a.py", "tests/mutation/a.py", "tests/attack/a.py", "switch/a.pyc"):
+    for name in ("tests/test_a.py", "tools/mutation/a.py", "tools/attack/a.py", "switch/a.pyc"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("1")
         digests.add(recording.digest_of())

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import weft
 from weft.base.errors import InputError, WeftError
-from weft.experiments.commands.command_line import app
+from weft.cli.command_line import app
 from weft.experiments.network_results.document import (
     FABRIC,
     PORTS,

@@ -16,8 +16,8 @@ from tests.system_support import WORLDS
 
 import weft
 from weft.base.errors import InputError
+from weft.cli.completion import candidates, examples
 from weft.controller.features.faults import losses
-from weft.experiments.commands.completion import candidates, examples
 from weft.experiments.network_results.document import PORTS
 from weft.experiments.theory.chance import chances
 from weft.topo.drawing import draw_svg

@@ -247,7 +247,7 @@ def toml(value: Any) -> str:
 
 def test_no_node_is_called_like_a_word_of_the_prompt_however_it_is_named() -> None:
     pytest.importorskip("mininet")
-    from weft.experiments.commands.prompt import Prompt
+    from weft.cli.prompt import Prompt
 
     assert set(PROMPT_WORDS) == Prompt.words()
     for word in PROMPT_WORDS:

@@ -93,7 +93,9 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == {"weft"}
-    folder = re.compile(r"(base|switch|agents|topo|controller|analysis|experiments|p4)/")
+    folder = re.compile(
+        r"(base|switch|agents|topo|controller|analysis|experiments|interface|cli|p4)/"
+    )
     packaged = {f"weft/{name}" for name in tracked if folder.match(name)}
     packaged |= {name.removeprefix("src/") for name in tracked if re.match(r"src/.*\.py", name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
@@ -132,7 +134,7 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     )  # fmt: skip
     assert "--weft-world={simulated,emulated}" in offered.stdout, offered.stderr
     templates = ("experiments/report/templates/page.html", "topo/templates/network.svg")
-    for file in (*templates, "experiments/bench/templates/compiler.txt"):
+    for file in templates:
         assert (Path(inside) / "weft" / file).is_file()
 
 

@@ -18,10 +18,10 @@ from weft.experiments.families.pipeline.names import (
 )
 from weft.experiments.families.pipeline.resolve import training_of
 from weft.experiments.families.pipeline.schedules import make, peak_activations
-from weft.experiments.figures.kept import metrics_of
 from weft.experiments.plots.gantt import draw_gantt, shown_runs, trace_events
 from weft.experiments.plots.gantt_files import gantt_files
 from weft.experiments.results.results import Results
+from weft.tools.figures.kept import metrics_of
 
 
 def simulated(**asked: Any) -> Scenario:

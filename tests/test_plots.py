@@ -387,7 +387,7 @@ def test_labels_below_the_axis_do_not_run_into_each_other(log: str) -> None:
 
 def test_nothing_but_drawing_waits_for_matplotlib() -> None:
     code = (
-        "import sys, weft.experiments.commands.command_line, weft.experiments.runs.runner;"
+        "import sys, weft.cli.command_line, weft.experiments.runs.runner;"
         "import weft.experiments.results.table, weft.experiments.report;"
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.experiments.bench.progress_scaling import OffloadedThread, Scaling, fitted
+from weft.tools.bench.progress_scaling import OffloadedThread, Scaling, fitted
 
 
 def test_the_contention_is_that_of_two_workers_where_no_more_have_cores() -> None:

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import weft
 from weft.base.errors import InputError
+from weft.cli.torch import app as torch_app
+from weft.cli.torch import limit_s
 from weft.controller import Plan
 from weft.controller.features.aggregation import plan_aggregation, trees_of
-from weft.experiments.commands.torch import app as torch_app
-from weft.experiments.commands.torch import limit_s
 from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.training.management import free_network
 from weft.experiments.training.ranks import MOST_LINE, LineCutter, Rank

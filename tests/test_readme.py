@@ -11,9 +11,9 @@ from tests.collective_names import COLLECTIVES
 
 from weft.base.cache import CHECKOUT
 from weft.base.units import format_rate
-from weft.experiments.bench import benchmarks
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 from weft.experiments.scenario.sweep import Experiment, read_file
+from weft.tools.bench import benchmarks
 
 TEXT = (CHECKOUT / "README.md").read_text()
 

@@ -18,7 +18,7 @@ from tests.results_samples import sample_experiment, summarize
 from weft import Scenario, run
 from weft.base.errors import InputError
 from weft.base.units import format_seeds, parse_seeds
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.series import lines_of
 from weft.experiments.plots.spec import PlotSpec

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from weft.base.errors import MachineError
-from weft.experiments.commands import shell_environment
-from weft.experiments.commands.shell_environment import shell_python
+from weft.cli import shell_environment
+from weft.cli.shell_environment import shell_python
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -24,7 +24,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 HEAD = """
 import ctypes, os, signal, sys, time, weakref
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 from weft.base.errors import RunError
 
 def busy():

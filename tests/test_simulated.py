@@ -17,8 +17,8 @@ from tests.simulated_support import completion_ns, network
 
 from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
-from weft.experiments.bench import benchmarks
-from weft.experiments.bench.simulator import Flow, clos, measure, permutation
+from weft.tools.bench import benchmarks
+from weft.tools.bench.simulator import Flow, clos, measure, permutation
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.network import Topology, format_mac
 from weft.topo.worlds.simulated import fabric as simulated_fabric

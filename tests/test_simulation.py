@@ -8,7 +8,7 @@ import pytest
 
 from weft import Scenario, run
 from weft.base.errors import InputError
-from weft.experiments.commands import command_line as cli
+from weft.cli import command_line as cli
 from weft.experiments.report import render
 from weft.experiments.results.summary import worst_fidelity
 from weft.topo.faults import LinkLoss

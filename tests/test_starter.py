@@ -165,7 +165,7 @@ def test_check_runs_ruff_and_mypy(checkout: Checkout) -> None:
 
 def test_attacks_run_in_the_checkout_with_their_own_arguments(checkout: Checkout) -> None:
     done = checkout.run("attack", "--seconds", "5", STATUS="1")
-    assert done.stdout == f"python in {checkout.root}: [-m] [tests.attack] [--seconds] [5]\n"
+    assert done.stdout == f"python in {checkout.root}: [-m] [weft.tools.attack] [--seconds] [5]\n"
     assert done.returncode == 1
 
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base.errors import InputError
+from weft.cli.command_line import app
+from weft.cli.paths import analysis_of
 from weft.controller.clos_paths import ClosPaths
-from weft.experiments.commands.command_line import app
-from weft.experiments.commands.paths import analysis_of
 from weft.experiments.families.flows.chakra_schema import COLLECTIVE, MESSAGES
 from weft.experiments.families.flows.checks import GPTS
 from weft.experiments.families.flows.gpt import MODELS

@@ -11,7 +11,7 @@ import pytest
 
 import weft as api
 from weft import Net
-from weft.experiments.bench.torch_failures import FAILING, FAILURES, PARALLEL, Told, fail
+from weft.tools.bench.torch_failures import FAILING, FAILURES, PARALLEL, Told, fail
 
 pytestmark = [
     pytest.mark.system,

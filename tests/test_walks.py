@@ -192,9 +192,9 @@ y = "waited"
 """
 
 PAGE = """
-from weft.experiments.figures.kept import Kept, rows_of
-from weft.experiments.figures.plots import PlotNote, svg_of
-from weft.experiments.figures.tables import rendered
+from weft.tools.figures.kept import Kept, rows_of
+from weft.tools.figures.plots import PlotNote, svg_of
+from weft.tools.figures.tables import rendered
 from weft.experiments.results.results import Results
 
 results = Results.read(__import__("pathlib").Path("out"))
@@ -374,7 +374,7 @@ def test_an_option_of_its_own_comes_with_an_algorithm(tmp_path: Path) -> None:
     assert [run["scenario"]["stride"] for run in runs if run["verified"]] == [1, 5]
     code = (
         "from weft import Scenario\n"
-        "from weft.experiments.figures.reference import reference\n"
+        "from weft.tools.figures.reference import reference\n"
         "from weft.experiments.runs.emulated import network_key\n"
         "from weft.experiments.theory.traffic_model import tier_model_bytes\n"
         "keys = set()\n"
@@ -939,7 +939,7 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
     assert "Did you mean 'courage'?" in brave("run", "it.toml", status=2)
     code = (
         "from weft import Scenario\n"
-        "from weft.experiments.figures.reference import reference\n"
+        "from weft.tools.figures.reference import reference\n"
         "from weft.experiments.report.scenarios import command_line\n"
         "from weft.experiments.runs.emulated import network_key\n"
         "one, other = Scenario(), Scenario(courage=3)\n"

@@ -22,7 +22,7 @@ from weft.topo.network import Direction, Topology
 
 
 class UpNetwork(Protocol):
-    """What of a network that is up is used here: `weft.experiments.interface.net.Net`."""
+    """What of a network that is up is used here: `weft.interface.net.Net`."""
 
     topology: Topology
     backend: Any

@@ -63,7 +63,7 @@ TORCH_MISSING = (
 
 
 class UpNetwork(Protocol):
-    """What of a network that is up is used here: `weft.experiments.interface.net.Net`."""
+    """What of a network that is up is used here: `weft.interface.net.Net`."""
 
     topology: Topology
     backend: Any

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from weft.experiments.families.resharding.meshes import Mesh
     from weft.experiments.families.resharding.plan import Tensor, plan_resharding
-    from weft.experiments.interface.net import Net
-    from weft.experiments.interface.up import up
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
     from weft.experiments.training.results import TorchRun
+    from weft.interface.net import Net
+    from weft.interface.up import up
     from weft.topo.clos import Topology, fat_tree, leaf_spine, single
     from weft.topo.faults import Fault, LinkLoss
     from weft.topo.own import Network, from_networkx, read_network
@@ -43,7 +43,7 @@ _HOMES = {
     "Fault": "weft.topo.faults",
     "LinkLoss": "weft.topo.faults",
     "Mesh": "weft.experiments.families.resharding.meshes",
-    "Net": "weft.experiments.interface.net",
+    "Net": "weft.interface.net",
     "Network": "weft.topo.own",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
@@ -57,7 +57,7 @@ _HOMES = {
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runs.runner",
     "single": "weft.topo.clos",
-    "up": "weft.experiments.interface.up",
+    "up": "weft.interface.up",
 }
 
 

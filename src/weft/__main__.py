@@ -26,7 +26,12 @@ def start() -> NoReturn:
     # forked here starts another program at once.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # that a switch has ended is said by Weft
-    from weft.experiments.commands.command_line import main
+    from importlib.util import find_spec
+
+    from weft.cli.command_line import main
+
+    if find_spec("weft.tools"):  # in a checkout; what pip installs is without them
+        import weft.tools.commands  # noqa: F401
 
     main()
 

@@ -168,7 +168,8 @@ def _hash(what: Any) -> str:
 def output_entry(line: str) -> Entry:
     """What ``weft`` prints for a line that is in order; in this process. ``FOLDER`` is an empty
     one."""
-    from weft.experiments.commands.command_line import app
+    import weft.tools.commands  # noqa: F401, what developers have of commands
+    from weft.cli.command_line import app
 
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +205,8 @@ def text_entry(line: str) -> Entry:
 
 
 def _command(arguments: Sequence[str], folder: Path) -> None:
-    from weft.experiments.commands.command_line import main
+    import weft.tools.commands  # noqa: F401, what developers have of commands
+    from weft.cli.command_line import main
 
     os.environ.update(PLAIN_TERMINAL)
     for name, number in (("output", 1), ("errors", 2)):

@@ -1,0 +1,246 @@
+"""Commands that look at a network without bringing it up, ``weft topology`` and ``weft paths``, and
+those for a testbed that stays up: ``weft up``, ``weft shell`` and ``weft load``."""
+
+import json
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from weft.base import files
+from weft.base.command_line import (
+    Place,
+    Text,
+    Texts,
+    macros,
+    make_console,
+    output_file,
+    output_folder,
+)
+from weft.cli.scenario_options import scenario_options
+from weft.experiments.families.flows.checks import GPTS, MODEL_SLOWDOWN
+from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
+from weft.switch.commands.command_line import Defines, Includes
+from weft.topo.faults import lasting_lines
+
+SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate")
+"""Options that say what a network is like."""
+
+
+@scenario_options(*SHAPE)
+def topology(
+    options: dict[str, Any],
+    out: Annotated[
+        Place,
+        typer.Option("-o", "--out", metavar="FILE", help="SVG file. [TOPOLOGY.svg]"),
+    ] = None,
+) -> None:
+    """Draw a network (SVG) and list its links, without bringing it up."""
+    from weft.experiments.results.table import links_table
+    from weft.experiments.scenario.options import from_options
+    from weft.topo.drawing import draw_svg
+
+    scenario = from_options(options)
+    file = output_file(out) or Path(f"{Path(scenario.topology).stem}.svg")
+    network = scenario.network()
+    with files.told_as_input(f"cannot write the drawing to {str(file)!r}"):
+        files.write_whole(file, draw_svg(network))
+    console = make_console()
+    console.print(links_table(network))
+    console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
+
+
+@scenario_options(
+    "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription", "unit", "root",
+    "tensor", "layers", "micro-batches", "slowdown", "seed",
+    size="Bytes, as weft run has them.",
+    paths=(f"Schemes, with commas: {', '.join(analysed_schemes())}.", COMPARED),
+    fault=f"A link that is {', or '.join(lasting_lines())}; may be repeated.",
+    root="Where there is one.",
+    layers="Flows of a model: its layers.",
+    slowdown=("Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s.",
+              f"a model's {MODEL_SLOWDOWN:g}; a file's stay as they are"),
+    seed="Seed of hashes and order.",
+)  # fmt: skip
+def paths(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
+            "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
+            f"{', '.join(GPTS)}.",
+        ),
+    ],
+    options: dict[str, Any],
+    algorithm: Annotated[
+        Text, typer.Option(help="Of the collective: ring, direct and so on. [its first]")
+    ] = None,
+    unit: Annotated[
+        Text, typer.Option(help="Bytes that Ethereal's pieces are whole numbers of. [1]")
+    ] = None,
+    plot: Annotated[
+        Place, typer.Option(metavar="FILE.svg", help="Draw the loads of all links.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Say what every link carries under each path scheme, at once, without packets."""
+    from weft.cli.paths import analysis_of, paths_table, write_plot
+
+    file = output_file(plot)
+    found = analysis_of(workload, {"algorithm": algorithm, "unit": unit, **options})
+    if file is not None:
+        write_plot(found, file)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+    else:
+        console = make_console()
+        console.print()
+        console.print(paths_table(found))
+        for note in found.asked["notes"]:
+            console.print(f"Note: {note}", markup=False)
+        if file is not None:
+            console.print(f"Plot: {file.resolve()}", soft_wrap=True, markup=False)
+
+
+RunOption = Annotated[
+    Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")
+]
+
+
+@scenario_options(
+    *SHAPE, "oversubscription", "switch", "paths", "links", "seed",
+    paths=f"{', '.join(unassigned_schemes())}.",
+    seed="Seed of hashes.",
+)  # fmt: skip
+def up(
+    options: dict[str, Any],
+    program: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="PROGRAM.p4", help="A program of yours, with empty tables. [the fabric's]"
+        ),
+    ] = None,
+    script: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Commands to read in place of the terminal's."),
+    ] = None,
+    pcap: Annotated[
+        Place,
+        typer.Option(metavar="DIR", help="Capture every packet at both ends of every link to DIR."),
+    ] = None,
+    bypass_qdisc: Annotated[
+        bool,
+        typer.Option(
+            "--bypass-qdisc",
+            help="Switches send past their interfaces' queueing disciplines: faster, but tc and "
+            "captures of what they send have no effect.",
+        ),
+    ] = False,
+    cpu_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
+    ] = None,
+    priority_queues: Annotated[
+        int,
+        typer.Option(
+            "--priority-queues",
+            metavar="N",
+            help="Queues of each switch port, for priorities 0 to N-1.",
+        ),
+    ] = 1,
+    no_controller: Annotated[
+        bool,
+        typer.Option(
+            "--no-controller",
+            help="Leave the switches to a P4Runtime client of yours: no program but --program's, "
+            "no entries, no routes.",
+        ),
+    ] = False,
+    grpc_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            metavar="BASE",
+            help="Serve P4Runtime on TCP ports of 127.0.0.1, too: BASE for the first switch, and "
+            "so on. [Unix sockets alone]",
+        ),
+    ] = None,
+    out: Annotated[
+        Place,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="At the end, write what links carried and switches hold to DIR, with a report.",
+        ),
+    ] = None,
+    include: Includes = None,
+    define: Defines = None,
+) -> None:
+    """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
+    from weft.cli.up import stay_up
+    from weft.experiments.scenario.options import from_options
+    from weft.interface.standing import Standing
+    from weft.topo.worlds.emulated.testbeds import check_grpc_port
+
+    scenario = from_options({"collective": "allgather", **options})
+    if grpc_port is not None:
+        check_grpc_port("--grpc-port", grpc_port, len(scenario.network().switches))
+    standing = Standing(
+        program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
+        priority_queues=priority_queues, controlled=not no_controller,
+        grpc_port=grpc_port, include_dirs=tuple(include or ()), defines=macros(define),
+    )  # fmt: skip
+    stay = partial(
+        stay_up, scenario, standing, console=make_console(stderr=True), out=output_folder(out)
+    )
+    if script is None:
+        stay(sys.stdin)
+        return
+    from weft.topo.worlds.emulated.testbeds import read_script
+
+    commands = read_script(script, f"script {str(script)!r}")
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
+        file.write(commands)
+        file.seek(0)
+        stay(file, source=str(script))
+
+
+def shell(
+    name: Annotated[str, typer.Argument(metavar="SWITCH")],
+    run: RunOption = None,
+) -> None:
+    """Open p4runtime-shell on a switch of a testbed that is up."""
+    from weft.cli.shell_environment import open_shell
+    from weft.topo.worlds.emulated.testbeds import find_testbed
+
+    open_shell(name, find_testbed(run).choose([name])[name])
+
+
+def load(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4")],
+    switch: Annotated[
+        Texts, typer.Option(metavar="NAME", help="May be repeated. [all switches]")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Load it again whenever it is saved, until Ctrl-C.")
+    ] = False,
+    run: RunOption = None,
+    include: Includes = None,
+    define: Defines = None,
+) -> None:
+    """Load a P4 program into the switches of a testbed that is up, without taking it down."""
+    from weft.cli import load as load_command
+    from weft.topo.worlds.emulated.testbeds import find_testbed
+
+    testbed = find_testbed(run)
+
+    def once() -> None:
+        load_command.load(testbed, switch or [], program, include or [], macros(define), print)
+
+    once()
+    if watch:
+        load_command.watch(program, include or [], once, print)

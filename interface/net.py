@@ -1,0 +1,507 @@
+"""Networks that are up: ``with weft.up(weft.leaf_spine(2, 2, 2)) as net: ...``"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from weft.base import arguments as given
+from weft.base.errors import InputError, did_you_mean
+from weft.base.signals import signals_held
+from weft.controller import Controller, LinkCounters
+from weft.controller.handles.switch import SwitchHandle
+from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
+from weft.experiments.results.results import Run
+from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
+from weft.experiments.runs.inputs import own_programs, plan_around, program_of
+from weft.experiments.runs.operate import operate
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
+from weft.interface.backend import Backend
+from weft.interface.collectives import fields_of, scenario_on
+from weft.interface.commands import MOST_TIMEOUT_S
+from weft.interface.counts import add_losses, counted_elsewhere
+from weft.interface.handles import HostHandle, LinkHandle, PacketTrace
+from weft.interface.loading import load_programs
+from weft.interface.standing import Standing
+from weft.switch.compiler import ProgramFiles
+from weft.topo.fabric_program import check_carried
+from weft.topo.network import Direction, Host, Topology
+from weft.topo.own import with_programs
+from weft.topo.switch_kinds import check_kind, require
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from weft.experiments.training.results import TorchRun
+
+_ORDINARY = Standing()
+
+
+class Net:
+    """A network that is up while the with-block is entered; `up` makes one.
+
+    ``net["h0"]`` is a `HostHandle`, ``net["leaf0"]`` a `SwitchHandle`; `host` and `switch` are the
+    same for type checkers.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        standing: Standing = _ORDINARY,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Check everything, and compile the programs.
+
+        Args:
+            scenario: what it says of network, world and switches, of paths and of losses, holds.
+            standing: what else is asked of the network.
+            fields: what of the scenario holds for collectives on the network, too.
+        """
+        self.topology = standing.network(scenario.network())
+        """What the network is."""
+        self.standing = standing
+        """What was asked of it beside its shape."""
+        self._scenario = scenario
+        self._fields = dict(fields or {})
+        self._down: set[str] = set()
+        self._planned_by: Callable[[], None] | None = None
+        self.planning = threading.RLock()
+        """Held while switches are brought to another plan."""
+        self._names = [switch.name for switch in self.topology.switches]
+        own = own_programs(self.topology, standing.include_dirs, standing.defines)
+        self.strange: set[str] = set(own)
+        """The names of switches that run another program than the fabric's: no plan is for them."""
+        if standing.controlled:
+            check_carried(self.topology)
+            alone = len(own) == len(self._names)
+            self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
+            """The fabric's program, or, if no switch runs it, that of the first switch."""
+        else:
+            self.strange = set(self._names)
+        self._own = own
+        self._up = False
+        self.began_s = 0.0
+        """When it came up, as `now` tells the time."""
+        self.backend: Backend
+        """What does in the network's world what is asked for here."""
+        if scenario.world == "emulated":
+            if standing.bypass_qdisc:
+                require(check_kind(scenario.switch), ["way past queueing disciplines"])
+            check_hosts(len(self.topology.hosts))
+            with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
+                from weft.interface.emulated import EmulatedNet
+
+            self.backend = EmulatedNet(self.topology, scenario, standing)
+        else:
+            from weft.interface.simulated import SimulatedNet
+
+            standing.check_simulated()
+            self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
+        self._controller: Controller | None = None
+        self._in_use = threading.RLock()
+        self._switches: dict[str, SwitchHandle] = {}
+
+    def __enter__(self) -> "Net":
+        """Bring the network up."""
+        try:
+            addresses = self.backend.bring_up()
+            with self.backend.blaming_the_dead():
+                if not self.standing.controlled:
+                    load_programs(self._own, self.topology, addresses)
+                    self._up, self.began_s = True, self.now
+                    return self
+                self._controller = Controller(
+                    self.topology, addresses, self._program, others=self._own
+                )
+                self._controller.strange = self.strange
+                for name in self._own:
+                    self._controller.session(name).want_digests()
+                self._plan()
+                self._up, self.began_s = True, self.now
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the network down; do nothing if it is."""
+        self._up = False
+        try:
+            if self._controller is not None:
+                self._controller.close()
+        finally:
+            self._controller = None
+            self._switches = {}
+            self.backend.take_down()
+
+    @contextmanager
+    def alone(self, doing: str) -> Iterator[None]:
+        """Do within the block what one thread at a time can do with a network. Raises InputError if
+        another thread does so just now."""
+        if not self._in_use.acquire(blocking=False):
+            raise InputError(
+                f"{doing}: another thread uses this network just now: let threads take turns "
+                "(threading.Lock), or have a network each; commands on hosts run side by side"
+            )
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
+    def in_turn(self, doing: str) -> AbstractContextManager[None]:
+        """Do the same in the simulated world, whose time stands still meanwhile; frames and
+        rates of the emulated one are the kernel's and the switches', which take what comes."""
+        return self.alone(doing) if self.world == "simulated" else nullcontext()
+
+    @property
+    def controller(self) -> Controller:
+        """The controller, which owns the switches."""
+        if self._up and not self.standing.controlled:
+            raise InputError(
+                f"network {self.topology.describe()} came up with controller=False: its switches "
+                "are a P4Runtime client's of your own, at net.addresses"
+            )
+        if self._controller is None:
+            self.check_up()
+        assert self._controller is not None
+        return self._controller
+
+    def check_up(self) -> None:
+        """Raise InputError unless the network is up."""
+        if not self._up:
+            raise InputError(
+                f"network {self.topology.describe()} is not up: use it inside 'with weft.up(...) "
+                "as net:'"
+            )
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each switch serves P4Runtime, as gRPC's clients take it: a Unix socket,
+        ``unix:PATH``, or with ``grpc_port`` a TCP port, ``127.0.0.1:PORT``. Their device ids are 1
+        and up, in the order of the switches (`Topology.switch`). Raises InputError in the simulated
+        world, where no client reaches them."""
+        self.check_up()
+        return self.backend.addresses()
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is known of the network and its switches."""
+        return self._scenario
+
+    @property
+    def world(self) -> str:
+        """``emulated`` or ``simulated``."""
+        return self.backend.name
+
+    @property
+    def mininet(self) -> Any:
+        """The ``mininet.net.Mininet`` object of the emulated world, for Mininet's own scripts.
+
+        It does everything but make and remove parts of the network.
+        """
+        mininet = self.backend.mininet
+        mininet.set_link = self.set_link  # so that routes lead around what configLinkStatus fails
+        return mininet
+
+    @property
+    def now(self) -> float:
+        """The time in seconds: of day in the emulated world, virtual in the simulated."""
+        return self.backend.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass; InputError in the emulated world, where it goes by itself."""
+        with self.alone("advance"):
+            self.backend.advance(given.seconds("advance:", seconds, MOST_TIMEOUT_S))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the `HostHandle` or `SwitchHandle` of a name."""
+        known = [*self.topology.nodes]
+        if name not in known:
+            raise InputError(
+                f"node {name!r}: there is none in {self.topology.describe()}"
+                f"{did_you_mean(str(name), known)}; there are {', '.join(known[:12])}"
+                f"{' and others' if len(known) > 12 else ''}"
+            )
+        node = self.topology.nodes[name]
+        return self.host(name) if isinstance(node, Host) else self.switch(name)
+
+    def host(self, name: str | int) -> HostHandle:
+        """Return a host by its name or its rank."""
+        return HostHandle(self, self.topology.host(name))
+
+    def switch(self, name: str) -> SwitchHandle:
+        """Return a switch by its name."""
+        self.topology.switch(name)
+        if name not in self._switches:
+            self._switches[name] = SwitchHandle(
+                self.controller, name, self.backend.wait, check_kind(self._scenario.switch)
+            )
+        return self._switches[name]
+
+    @property
+    def hosts(self) -> list[HostHandle]:
+        """All hosts by rank."""
+        return [self.host(host.name) for host in self.topology.hosts]
+
+    @property
+    def switches(self) -> list[SwitchHandle]:
+        """All switches by device id."""
+        return [self.switch(switch.name) for switch in self.topology.switches]
+
+    def link(self, node: str, neighbour: str) -> LinkHandle:
+        """Return the link between two nodes; of several, the one between two ports: ``s1:2``."""
+        return LinkHandle(self, self.topology.direction(node, neighbour).link)
+
+    @property
+    def links(self) -> list[LinkHandle]:
+        """All links."""
+        return [LinkHandle(self, link) for link in self.topology.links]
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The names of links that have failed."""
+        return frozenset(self._down)
+
+    def set_link(self, node: str, neighbour: str, up: bool) -> None:
+        """Let a link fail or come back, and lead all routes, trees and pinned paths around those
+        that have failed, as far as there are others. What the script has written stays."""
+        link = self.topology.direction(node, neighbour).link
+        # While something else plans, it is that which leads its traffic around the link.
+        turn = nullcontext() if self._planned_by is not None else self.alone("set_link")
+        with turn, self.planning:
+            self.backend.set_link(*link.ends, up)
+            (self._down.discard if up else self._down.add)(link.name)
+            if self.standing.controlled and set(link.nodes) <= set(self._names):
+                self.backend.take_over(self.controller)
+                self._plan()
+
+    @contextmanager
+    def planned_by(self, plan: Callable[[], None]) -> Iterator[None]:
+        """Within the block let something else plan for the switches when links fail or come back,
+        since it keeps more in them than the network does. Nobody else plans meanwhile (`planning`).
+        It raises InputError where the links that are up do not serve, and then all stays."""
+        self._planned_by = plan
+        try:
+            yield
+        finally:
+            self._planned_by = None
+
+    def notice_loads(self) -> None:
+        """Take note of the programs that ``weft load`` has given to switches: no plan is for one
+        that lost entries by that."""
+        self.strange |= self.backend.emptied()
+
+    def _plan(self) -> None:
+        self.notice_loads()
+        if self.strange == set(self._names):
+            return
+        if self._planned_by is not None:
+            with suppress(InputError):
+                self._planned_by()
+            return
+        around = sorted(self._down)
+        plan = plan_around(self.controller.names, self._scenario, self._as_it_is(), around)
+        self.controller.apply(plan)
+
+    def _as_it_is(self) -> Topology:
+        """Return the network with the programs that have been loaded since it came up."""
+        loaded = self.strange - self.topology.strange
+        return with_programs(self.topology, dict.fromkeys(loaded, "loaded since"))
+
+    @contextmanager
+    def trace(self, switch: str, packets: int = 100) -> Iterator[PacketTrace]:
+        """Trace what comes to a switch within the block: every step of every packet through its
+        program, at most so many packets.
+
+        The trace is whole once the block has been left. The traced form of a program is compiled
+        once, which takes seconds.
+
+        Raises RunError for BMv2, which has no such trace.
+        """
+        self.topology.switch(switch)
+        self.check_up()
+        self.backend.start_trace(switch, given.whole("trace: packets", packets, "100"))
+        trace = PacketTrace()
+        try:
+            yield trace
+        finally:
+            trace.events += self.backend.take_trace(switch)
+
+    def counts(self) -> dict[tuple[str, str], LinkCounters]:
+        """Return what every direction of every link has carried and lost, by (from, to).
+
+        The fabric's program counts since it was loaded. Where another program runs, the switch's
+        port is what counts, whatever the program does, since the network is up; it knows of no
+        losses on purpose but those of links that lose by themselves, and of no marks. `counted_by`
+        says which it is.
+        """
+        self.check_up()
+        self.notice_loads()
+        none = self.strange == set(self._names)  # then no switch has the fabric's counters
+        counted = self.controller.read_counters() if self.standing.controlled and not none else {}
+        others = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
+        counted |= counted_elsewhere(self.topology, self.backend, others)
+        add_losses(counted, self.topology, self.backend)
+        return counted
+
+    def counted_by(self, direction: Direction) -> str:
+        """Return by what a direction of a link is counted: ``the fabric's program``, or ``the
+        switch's port`` where another program runs, or ``the host's interface`` between two
+        hosts."""
+        counting = [name for name in direction.nodes if name in self._names]
+        if not counting:
+            return INTERFACE
+        return PORTS if counting[0] in self.strange else FABRIC
+
+    def report(self, folder: str | os.PathLike[str] | None = None) -> NetworkResults:
+        """Return what links have carried since the network is up, and what switches hold, whatever
+        programs they run.
+
+        Args:
+            folder: a results folder, there already or not: it gets ``results.json``, and
+                ``report.html``, a page with the network, its links and its switches, which
+                ``weft report`` makes anew. None: nothing is written.
+
+        Raises:
+            InputError: the folder cannot be written.
+            RunError: a process of the network has ended.
+        """
+        from weft.experiments.network_results.report import report
+
+        self.check_up()
+        place = None if folder is None else Path(given.path("folder", folder, "'results/lab'"))
+        with self.in_turn("report"), self.backend.blaming_the_dead():
+            return report(self, place)
+
+    def run(self, collective: str, **options: Any) -> Run:
+        """Run a collective once, and return how the network carried it.
+
+        Args:
+            collective: ``allgather``, ``allreduce``, ...
+            options: those of ``weft run``, by the same names and in the same form
+                (``size="1MiB"``, ``algorithm="ring"``) or as numbers; not those that need another
+                network.
+
+        Returns:
+            the run, with its completion time, what every link carried, and each rank's figures;
+            ``verified`` says whether all ranks had the right data, ``error`` what failed.
+
+        Raises:
+            InputError: an option makes no sense, or switches run programs of their own.
+            RunError: a process of the network has ended.
+        """
+        fields = {**self._fields, **fields_of(collective, options)}
+        scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
+        check_capacity(scenario)
+        scenario = scenario.family.settled(scenario)
+        check_ways(scenario, self._as_it_is())
+        (algorithm, repetition, _), *_ = scenario.runs()
+        predicted_ns = None
+        if scenario.predict and self.world == "emulated" and not self._down:
+            predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
+            predicted_ns = predicted.completion_ns
+        with self.alone(collective):
+            testbed = self.backend.testbed(scenario, self.controller)
+            testbed.failed = self.down
+            run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
+            self._plan()  # as it was before: a collective may have pinned paths, or sprayed
+            compared: Run = scenario.family.compared(run, scenario)
+            return compared
+
+    def allgather(self, **options: Any) -> Run:
+        """Run an Allgather; see `run`."""
+        return self.run("allgather", **options)
+
+    def reduce_scatter(self, **options: Any) -> Run:
+        """Run a Reduce-Scatter; see `run`."""
+        return self.run("reduce-scatter", **options)
+
+    def allreduce(self, **options: Any) -> Run:
+        """Run an Allreduce; see `run`."""
+        return self.run("allreduce", **options)
+
+    def broadcast(self, **options: Any) -> Run:
+        """Run a Broadcast; see `run`."""
+        return self.run("broadcast", **options)
+
+    def alltoall(self, **options: Any) -> Run:
+        """Run an all-to-all exchange; see `run`."""
+        return self.run("alltoall", **options)
+
+    def torch_run(
+        self,
+        script: str | os.PathLike[str],
+        *arguments: object,
+        allgather: str = "",
+        broadcast: str = "",
+        reduce_scatter: str = "",
+        allreduce: str = "",
+        backend: str = "weft",
+        as_weft: str | Sequence[str] = (),
+        ranks: int | None = None,
+        timeout: float = 3600.0,
+        environment: Mapping[str, str] | None = None,
+        output: "TextIO | None" = None,
+        errors: "TextIO | None" = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> "TorchRun":
+        """Run a program of PyTorch, a rank on each host, as ``weft torch run`` does.
+
+        Args:
+            script: the path of a Python file; or ``-m``, with a module as the first argument.
+            arguments: the program's own.
+            allgather, broadcast, reduce_scatter, allreduce: the algorithm, as ``ring``, or by size,
+                as ``ring<64KiB,switch``.
+            backend: what ``init_process_group()`` without a backend gets: ``weft`` or ``gloo``.
+            as_weft: names of backends, ``gloo`` or ``nccl`` or both, by which the program gets
+                Weft's.
+            ranks: how many hosts run it, from the first one on; by default all.
+            timeout: after so many seconds it is ended.
+            environment: variables of its environment beside this process's own.
+            output, errors: files that its lines go to, each with its rank; by default nowhere.
+            folder: an existing folder for the document, the report and the timeline.
+
+        Returns:
+            what came of it; ``status`` is 0 if every rank ended well, ``error`` says what failed.
+
+        Raises:
+            InputError: something of this makes no sense, or the network is simulated.
+            MachineError: torch is not installed.
+            RunError: a process of the network has ended.
+        """
+        from weft.experiments.training.torch_run import TorchOptions, torch_run
+
+        self.controller  # noqa: B018 - raises unless the network is up
+        asked = {
+            "allgather": allgather, "broadcast": broadcast, "reduce-scatter": reduce_scatter,
+            "allreduce": allreduce,
+        }  # fmt: skip
+        options = TorchOptions(
+            algorithms={name: text for name, text in asked.items() if text},
+            backend=backend,
+            as_weft=(as_weft,) if isinstance(as_weft, str) else tuple(as_weft),
+            ranks=ranks,
+            limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
+            environment=dict(environment or {}),
+        )
+        with self.alone("torch_run"):
+            return torch_run(
+                self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
+                output=output, errors=errors, folder=None if folder is None else Path(folder),
+            )  # fmt: skip
+
+
+def _unseen(_fraction: float) -> None:
+    """Show no progress."""

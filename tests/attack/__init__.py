@@ -1,7 +1,0 @@
-"""Attacks on Weft, for its developers: ``./weft attack``, or ``python -m tests.attack``.
-
-Each module of `tests.attack.kinds` is one kind of attack, as `tests.attack.kind.Kind` has it: kills
-of a run's processes, signals, faults, hostile packets and clients, mutated inputs. Trials of all
-kinds are made until the time is over; each draws from a seed of its own, so that one that failed
-can be repeated alone.
-"""
