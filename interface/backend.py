@@ -13,7 +13,6 @@ class Backend(Protocol):
     """A network in one of the worlds, which does what a `Net` asks for; see
     `weft.interface.emulated` and `weft.interface.simulated`."""
 
-    name: str
     most_frame_bytes: int
     world: Any
     """The world itself: `weft.topo.worlds`."""

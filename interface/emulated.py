@@ -41,8 +41,6 @@ FULL_S = 0.001
 class EmulatedNet:
     """A network of namespaces, which does what a `Net` asks for."""
 
-    name = "emulated"
-
     def __init__(self, topology: Topology, scenario: Scenario, standing: Standing) -> None:
         own = any(switch.program for switch in topology.switches)
         self.world = EmulatedWorld(

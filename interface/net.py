@@ -15,7 +15,7 @@ from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
-from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
+from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
@@ -32,6 +32,7 @@ from weft.topo.fabric_program import check_carried
 from weft.topo.network import Direction, Host, Topology
 from weft.topo.own import with_programs
 from weft.topo.switch_kinds import check_kind, require
+from weft.topo.worlds.registry import worlds
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -88,10 +89,11 @@ class Net:
         """When it came up, as `now` tells the time."""
         self.backend: Backend
         """What does in the network's world what is asked for here."""
-        if scenario.world == "emulated":
+        self._kind = worlds()[scenario.world]
+        if self._kind.takes_machine:
             if standing.bypass_qdisc:
                 require(check_kind(scenario.switch), ["way past queueing disciplines"])
-            check_hosts(len(self.topology.hosts))
+            self._kind.check_hosts(len(self.topology.hosts))
             with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
                 from weft.interface.emulated import EmulatedNet
 
@@ -161,9 +163,9 @@ class Net:
             self._in_use.release()
 
     def in_turn(self, doing: str) -> AbstractContextManager[None]:
-        """Do the same in the simulated world, whose time stands still meanwhile; frames and
+        """Do the same in a world whose time is virtual, and stands still meanwhile; frames and
         rates of the emulated one are the kernel's and the switches', which take what comes."""
-        return self.alone(doing) if self.world == "simulated" else nullcontext()
+        return nullcontext() if self._kind.has_real_time else self.alone(doing)
 
     @property
     def controller(self) -> Controller:
@@ -203,7 +205,7 @@ class Net:
     @property
     def world(self) -> str:
         """``emulated`` or ``simulated``."""
-        return self.backend.name
+        return self._kind.name
 
     @property
     def mininet(self) -> Any:
@@ -409,7 +411,7 @@ class Net:
         check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None
-        if scenario.predict and self.world == "emulated" and not self._down:
+        if scenario.predict and self._kind.has_real_time and not self._down:
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
         with self.alone(collective):

@@ -24,7 +24,6 @@ SLICES = 64
 class SimulatedNet:
     """A network in virtual time, which does there what a `Net` asks for."""
 
-    name = "simulated"
     running = None
 
     def __init__(self, topology: Topology, mtu: int, seed: int) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from weft.base import arguments as given
 from weft.interface.collectives import network_of, scenario_on
@@ -14,13 +14,11 @@ from weft.topo.network import Topology
 from weft.topo.own import Network
 from weft.topo.switch_kinds import SwitchKind
 
-WorldName = Literal["emulated", "simulated"]
-
 
 def up(
     network: "Topology | Network | str | os.PathLike[str] | Any",
     *,
-    world: WorldName = "emulated",
+    world: str = "emulated",
     switch: SwitchKind = "weft",
     program: Program | Mapping[str, Program] | None = None,
     include: Program | Sequence[Program] = (),

@@ -21,6 +21,7 @@ from weft.experiments.scenario.families import families
 from weft.switch.compiler import compile_cached
 from weft.switch.messages import p4info_pb2
 from weft.topo.fabric_program import fabric_program
+from weft.topo.worlds.registry import worlds
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -85,6 +86,13 @@ AS_USERS = ("tools/attack/kinds/floods.py", "tools/attack/kinds/replays.py")
 IN_PROCESS = "switch/p4runtime/"
 """The P4Runtime service, which the simulated world calls without a socket: the same as a server's,
 with its threads. What a machine reaches by it is not looked at."""
+
+NAMING_WORLDS = {
+    "topo/faults/fault.py", "experiments/engines/collect.py", "interface/up.py",
+    "interface/pytest_plugin.py",
+}  # fmt: skip
+"""Who has a world's name: an attribute and a stage of work are called so, the reference shows a
+default, and options of pytest are there before Weft is imported."""
 
 LATER = ("controller/__init__.py", "controller/controller.py")
 """Who imports what where it is first asked for: the package's public ``Controller``, which talks to
@@ -462,6 +470,18 @@ def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
         if pattern.search(text) or text.startswith("weft.experiments.families.")
     ]
     assert not wrong
+
+
+def test_only_worlds_tell_one_by_its_name() -> None:
+    """Benchmarks and attacks beside them, which choose one for what they run."""
+    named = {
+        name_of(file)
+        for file in modules(*PACKAGES)
+        if not name_of(file).startswith(("topo/worlds/", "tools/bench/", "tools/attack/"))
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Constant) and node.value in worlds()
+    }
+    assert named == NAMING_WORLDS, "ask a world what it is like: weft.topo.worlds.kind"
 
 
 GENERIC = [file for file in modules("controller") if file.parent.name != "features"]

@@ -13,6 +13,7 @@ from weft.experiments.runs.here import failed_point
 from weft.experiments.runs.points import PointResult
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.scenario.sweep import Point
+from weft.topo.worlds.registry import worlds
 
 Arrived = Callable[[Point, list[Run], Sequence[str]], None]
 
@@ -60,7 +61,7 @@ def run_by(
 
 
 def _is_emulated(point: Point) -> bool:
-    return point.scenario.world == "emulated"
+    return worlds()[point.scenario.world].takes_machine
 
 
 def _prediction(point: Point, known: dict[Point, Predictions]) -> Predictions | None:

@@ -28,6 +28,7 @@ from weft.experiments.runs.points import PointResult
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
+from weft.topo.worlds.registry import PREDICTING
 
 MACHINE = Path("/run/weft-machine.lock")
 """The file that whoever runs an emulated point of a sweep locks; only root can write there."""
@@ -78,7 +79,7 @@ def warm_up() -> None:
     """Load the code that simulates, by doing so once."""
     _settle()
     small = Scenario(
-        world="simulated", topology="single", hosts_per_leaf=2, size_bytes=1024,
+        world=PREDICTING, topology="single", hosts_per_leaf=2, size_bytes=1024,
         algorithms=("ring",),
     )  # fmt: skip
     simulate_point(Point(small), program_of(small), Progress.silent())

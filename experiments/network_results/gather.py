@@ -19,6 +19,7 @@ from weft.experiments.runs.switch_statistics import PortStatistics, SwitchProces
 from weft.experiments.runs.versions import environment
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Direction, Topology
+from weft.topo.worlds.registry import has_real_time
 
 
 class UpNetwork(Protocol):
@@ -58,7 +59,7 @@ def gather(net: UpNetwork) -> NetworkResults:
     programs = net.backend.programs()
     now = datetime.now(timezone.utc)
     elapsed_s = net.now - net.began_s
-    began = datetime.fromtimestamp(net.began_s, timezone.utc) if net.world == "emulated" else now
+    began = datetime.fromtimestamp(net.began_s, timezone.utc) if has_real_time(net.world) else now
     return NetworkResults(
         network=net.topology.describe(),
         world=net.world,

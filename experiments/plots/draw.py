@@ -41,6 +41,7 @@ from weft.experiments.plots.timeline import draw_timelines, timelines_of
 from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
+from weft.topo.worlds.registry import has_real_time
 
 HEIGHT_IN = 4.6
 PANEL_IN = 2.7
@@ -153,14 +154,23 @@ def _draw_lines(figure: Figure, shown: Lines, *, log: str, from_zero: bool) -> N
         _draw_line(axes, line, others.index(line.other), both, width)
     models = _draw_models(axes, shown)
     _scale(axes, shown, log, from_zero)
-    _legend(figure, [*_line_keys(shown, others, both), *_sign_keys(shown, bool(models))])
+    keys = _line_keys(shown, others, sorted(worlds, key=_is_measured) if both else ())
+    _legend(figure, [*keys, *_sign_keys(shown, bool(models))])
 
 
-def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
-    """Return the part of a legend that says what the colours, dashes and marks of lines mean."""
+def _is_measured(world: str) -> bool:
+    return bool(world) and has_real_time(world)
+
+
+def _line_keys(shown: Lines, others: Sequence[str], worlds: Sequence[str]) -> list[Any]:
+    """Return the part of a legend that says what the colours, dashes and marks of lines mean.
+
+    Args:
+        worlds: those of the lines, if there are several.
+    """
     keys: list[Any] = [
         Patch(color=colour(name), label=label)
-        if both
+        if worlds
         else Line2D([], [], color=colour(name), lw=2, marker="o", label=label)
         for label, name in dict.fromkeys((line.label, line.algorithm) for line in shown.lines)
     ]
@@ -169,12 +179,12 @@ def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
         Line2D([], [], color=SOFT, lw=1.6, ls=dashes, marker=marker, label=other)
         for dashes, marker, other in styles
     ]
-    if both:
-        hollow: Any = {"ls": "none", "marker": "o", "mfc": "white", "mew": 1.8}
-        keys += [
-            Line2D([], [], color=SOFT, lw=2, label="simulated"),
-            Line2D([], [], color=SOFT, label="emulated", **hollow),
-        ]
+    solid: Any = {"lw": 2}
+    hollow: Any = {"ls": "none", "marker": "o", "mfc": "white", "mew": 1.8}
+    keys += [
+        Line2D([], [], color=SOFT, label=world, **(hollow if _is_measured(world) else solid))
+        for world in worlds
+    ]
     return keys
 
 
@@ -220,20 +230,20 @@ def _legend(figure: Figure, handles: list[Any]) -> None:
 
 
 def _draw_line(axes: Axes, line: PlotLine, other: int, both: bool, width: float) -> None:
-    emulated = line.world == "emulated"
+    measured = _is_measured(line.world)
     marker = MARKERS[other % len(MARKERS)]
     colour_of = colour(line.algorithm)
     axes.plot(
         line.x,
         line.y,
         color=colour_of,
-        linestyle="none" if both and emulated else DASHES[other % len(DASHES)],
+        linestyle="none" if both and measured else DASHES[other % len(DASHES)],
         linewidth=width,
-        marker=marker if emulated or not both else "none",
+        marker=marker if measured or not both else "none",
         markersize=7 if both else 5,
         markerfacecolor="white" if both else colour_of,
         markeredgewidth=1.8,
-        zorder=4 if emulated else 3,
+        zorder=4 if measured else 3,
     )
     for flags, sign in ((line.doubtful, DOUBTFUL), (line.predicted, PREDICTED)):
         places = [(x, y) for x, y, flag in zip(line.x, line.y, flags, strict=True) if flag]
@@ -242,7 +252,7 @@ def _draw_line(axes: Axes, line: PlotLine, other: int, both: bool, width: float)
             axes.plot(*zip(*places, strict=True), **style)
     if line.low == line.y == line.high:
         return
-    if len(line.x) > 1 and not (both and emulated):
+    if len(line.x) > 1 and not (both and measured):
         axes.fill_between(
             line.x, line.low, line.high, color=colour_of, alpha=0.18, linewidth=0, zorder=1
         )

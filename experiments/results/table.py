@@ -36,6 +36,7 @@ from weft.experiments.scenario.family import Family, family_of
 from weft.experiments.scenario.options import value_of
 from weft.experiments.theory.chance import chances
 from weft.topo.clos import Topology
+from weft.topo.worlds.registry import has_real_time
 
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
 LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
@@ -193,7 +194,9 @@ def _chance(summaries: Sequence[Summary], several: bool) -> str:
     single = [
         each
         for each in summaries
-        if len(each.runs) == 1 and each.verified and each.scenario.get("world") == "simulated"
+        if len(each.runs) == 1
+        and each.verified
+        and not has_real_time(str(each.scenario.get("world")))
     ]
     exact = [each for each in single if each.exact]
     text = ""

@@ -10,20 +10,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.topo.fabric_program import check_carried
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
-
-MAX_EMULATED_HOSTS = 512
-"""The most hosts that are emulated: each is a namespace, a shell and a rank process."""
-RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
-"""The memory, roughly, that a rank needs besides its buffer."""
-
-
-def check_hosts(hosts: int) -> None:
-    """Raise InputError for more hosts than can be emulated."""
-    refuse(
-        hosts > MAX_EMULATED_HOSTS,
-        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
-        "with processes of its own): choose fewer, or --world simulated",
-    )
+from weft.topo.worlds.registry import worlds
 
 
 def check_capacity(scenario: Scenario) -> int:
@@ -34,9 +21,7 @@ def check_capacity(scenario: Scenario) -> int:
     Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
     simulated while its network comes up, and gives its memory back before the ranks start.
     """
-    hosts = len(scenario.network().hosts)
-    if scenario.world == "emulated":
-        check_hosts(hosts)
+    worlds()[scenario.world].check_hosts(len(scenario.network().hosts))
     return scenario.family.check_memory(scenario, available_bytes())
 
 
@@ -54,7 +39,7 @@ def check_buffers(scenario: Scenario, data: int, operations: int, available: int
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
     data *= max(each.buffers for each in scenario.kinds())
-    needed = ranks * (operations * data + RANK_BYTES[scenario.world])
+    needed = ranks * (operations * data + worlds()[scenario.world].rank_bytes)
     if available is not None and needed > available:
         raise MachineError(
             f"{operations * ranks} buffers of {format_size(data)}, for each operation on each "

@@ -33,6 +33,7 @@ from weft.topo.faults import LinkLoss
 from weft.topo.faults.schedule import known_from_start
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
+from weft.topo.worlds.registry import has_real_time
 
 FREEZE_TIMEOUTS = 8
 """For how many timeouts REPS keeps to paths that it knows to work. If there were fewer, it would
@@ -194,7 +195,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
     scheme = scheme_in(scenario)
     path = LongestPath.of(scenario.network(), scenario.mtu)
     assert scenario.retransmit_timeout_ns is not None
-    burst_ns = 0 if scenario.world == "simulated" else emulated_burst_ns(scenario.rate_bps)
+    burst_ns = emulated_burst_ns(scenario.rate_bps) if has_real_time(scenario.world) else 0
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
         "recovery": scenario.recovery,

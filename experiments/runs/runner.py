@@ -35,6 +35,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
+from weft.topo.worlds.registry import worlds
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def _workers(
 ) -> Iterator[Workers | None]:
     """Start an engine's workers; None if this process does as well, since there is one point, or
     one worker on this machine."""
-    emulated = [point for point in points if point.scenario.world == "emulated"]
+    emulated = [point for point in points if _takes_machine(point)]
     ahead = sum(point.scenario.predict for point in emulated) if len(emulated) > 1 else 0
     count = len(points) - len(emulated) + ahead if place.is_here else len(points)
     need = Need(count, most_bytes, machines=bool(emulated))
@@ -250,7 +251,7 @@ def _check(experiment: Experiment, here: bool) -> int:
                 most_bytes = max(most_bytes, check_capacity(point.scenario))
             check_ways(point.scenario, point.scenario.network())
     for network in networks:
-        if here and network[0].scenario.world == "emulated":
+        if here and _takes_machine(network[0]):
             from weft.experiments.runs.emulated import check
 
             with _named(network[0]):
@@ -304,7 +305,7 @@ def _run_here(
     for index, network in enumerate(networks):
         scenario = network[0].scenario
         program = programs[scenario.program_values]
-        if scenario.world == "simulated":
+        if not _takes_machine(network[0]):
             arrived(network[0], simulate_point(network[0], program, progress), ())
             continue
         into = folder.captures if folder is not None and scenario.pcap else None
@@ -410,13 +411,17 @@ def _unassigned(points: Sequence[Point]) -> list[str]:
     ]
 
 
+def _takes_machine(point: Point) -> bool:
+    return worlds()[point.scenario.world].takes_machine
+
+
 def _networks(points: Sequence[Point]) -> list[list[Point]]:
     """Group points by the network that they are run on: emulated points share one where
     they can."""
     networks: dict[object, list[Point]] = {}
     for point in points:
         key: object = point
-        if point.scenario.world == "emulated":
+        if _takes_machine(point):
             from weft.experiments.runs.emulated import network_key
 
             key = network_key(point.scenario)

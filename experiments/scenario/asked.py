@@ -73,7 +73,6 @@ from weft.experiments.scenario.choices import (
     TENSOR_DTYPES,
     TIERS,
     TOPOLOGIES,
-    WORLDS,
 )
 from weft.experiments.scenario.families import choices, families, family_named
 from weft.experiments.scenario.networks import (
@@ -87,6 +86,7 @@ from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
 from weft.topo.network import MAX_DELAY_NS, MAX_HOSTS_PER_LEAF, MAX_PORTS
 from weft.topo.switch_kinds import RATE_BPS
+from weft.topo.worlds.registry import DEFAULT, worlds
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
@@ -171,7 +171,7 @@ class Asked:
     everything checked and filled in."""
 
     collective: str = option("allgather", TEXT, group=OPERATION, choices=choices())
-    world: str = option("emulated", TEXT, "{choices}.", group=TESTBED, choices=WORLDS)
+    world: str = option(DEFAULT, TEXT, "{choices}.", group=TESTBED, choices=tuple(worlds()))
     switch: str = option(
         "weft",
         TEXT,

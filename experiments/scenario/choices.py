@@ -6,7 +6,6 @@ from collections.abc import Collection
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
 
-WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}
 """The kinds of switches, each with what help says of it."""
 TOPOLOGIES: dict[str, dict[str, int]] = {

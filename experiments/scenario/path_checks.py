@@ -17,6 +17,7 @@ from weft.experiments.scenario.longest_path import (
 )
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import has
+from weft.topo.worlds.registry import has_real_time
 
 MAX_TIMEOUT_NS = 10**12
 
@@ -84,7 +85,7 @@ def with_marking(asked: Asked, network: Topology) -> Asked:
 def with_timeouts(asked: Asked, network: Topology) -> Asked:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
-    emulated, marks = asked.world == "emulated", asked.congestion == "dctcp"
+    emulated, marks = has_real_time(asked.world), asked.congestion == "dctcp"
     if marks and asked.control_timeout_ns is not None:
         raise InputError(
             f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "

@@ -10,8 +10,7 @@ from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.faults.outages import Outage
 from weft.topo.faults.schedule import links_of
 from weft.topo.network import Topology
-from weft.topo.switch_kinds import check_kind, require
-from weft.topo.worlds.emulated.outages import check_emulated
+from weft.topo.worlds.registry import worlds
 
 
 def resolve(asked: Asked) -> Asked:
@@ -42,10 +41,7 @@ def resolve(asked: Asked) -> Asked:
 def _check_faults(asked: Asked, network: Topology) -> None:
     for fault in asked.faults:
         fault.check(network)
-        if asked.world == "emulated":
-            check_emulated(fault)
-            if fault.needs:
-                require(check_kind(asked.switch), fault.needs)
+        worlds()[asked.world].check_fault(fault, asked.switch)
     outages = [fault for fault in asked.faults if isinstance(fault, Outage)]
     refuse(
         asked.notice != Asked.notice and not any(links_of(each, network) for each in outages),
@@ -56,31 +52,9 @@ def _check_faults(asked: Asked, network: Topology) -> None:
 
 def _check_world(asked: Asked, network: Topology) -> None:
     """Raise InputError for what the world, or its switches, cannot do."""
-    simulated = asked.world == "simulated"
-    refuse(
-        simulated and asked.switch != "weft",
-        f"switch {asked.switch!r} does not run in the simulated world: that world's switch "
-        "is the built-in one, weft; or choose world 'emulated'",
-    )
-    if asked.links == "patch":
-        require(check_kind(asked.switch), ["patch links"])
-        refuse(
-            simulated,
-            "links 'patch' is for the emulated world: in the simulated, all are; leave links out",
-        )
-    refuse(
-        simulated and asked.pcap,
-        "pcap captures the emulated world's links; the simulated has none",
-    )
-    if not asked.trace:
-        return
-    refuse(
-        simulated or asked.switch != "weft",
-        f"trace {asked.trace!r}: the built-in switch is traced, in the emulated world; "
-        "choose world 'emulated' and switch 'weft', or leave trace out",
-    )
+    worlds()[asked.world].check(asked)
     names = [switch.name for switch in network.switches]
-    if asked.trace not in names:
+    if asked.trace and asked.trace not in names:
         raise InputError(
             f"trace {asked.trace!r}: there is no such switch; there are: {', '.join(names)}"
         )

@@ -6,6 +6,7 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
+from weft.topo.worlds.registry import has_real_time
 
 
 def chances(scenario: Scenario) -> list[str]:
@@ -17,7 +18,7 @@ def chances(scenario: Scenario) -> list[str]:
     """
     by_chance = scheme_of(scenario.paths).by_chance
     drawn = {
-        "the machine": scenario.world != "simulated",
+        "the machine": has_real_time(scenario.world),
         "losses": scenario.lossy,
         "where ranks are": scenario.rank_placement == "random",
         f"paths by {scenario.paths}": by_chance and _has_choice(scenario.network()),

@@ -40,6 +40,7 @@ from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Setti
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
+from weft.topo.worlds.registry import has_real_time
 
 PORT = 29500
 TRACE = "timeline.trace.json"
@@ -132,7 +133,7 @@ def torch_run(
 def check(net: UpNetwork, script: str, arguments: Sequence[str], options: TorchOptions) -> None:
     """Raise InputError or MachineError for what could not be run; see `torch_run`."""
     refuse(
-        net.world != "emulated",
+        not has_real_time(net.world),
         "torch run: programs of PyTorch are processes, and the simulated world has none; bring the "
         "network up with world='emulated'",
     )

@@ -39,6 +39,7 @@ from weft.experiments.engines.schedule import makespan_s
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.tools.bench.benchmarks import table_lines
+from weft.topo.worlds.registry import PREDICTING
 
 POINTS = 200
 POINT_S = 1.0
@@ -165,7 +166,7 @@ def _points(count: int, point_s: float, workers: Workers) -> list[Point]:
     size = 1 << 17
     while True:
         scenario = Scenario(
-            world="simulated", hosts_per_leaf=4, size_bytes=size, algorithms=("ring",)
+            world=PREDICTING, hosts_per_leaf=4, size_bytes=size, algorithms=("ring",)
         )
         least_s = min(took_s for _, took_s in _engine(workers, [Point(scenario)] * 3 * WORKERS)[1])
         if least_s >= ROOM * point_s:
@@ -190,7 +191,7 @@ def _warmed(workers: Workers) -> dict[int, tuple[int, float]]:
 
 
 def _warm(pause_s: float) -> tuple[int, int, float]:
-    timed(Point(Scenario(world="simulated", hosts_per_leaf=4, size_bytes=1 << 16,
+    timed(Point(Scenario(world=PREDICTING, hosts_per_leaf=4, size_bytes=1 << 16,
                          algorithms=("ring",))))  # fmt: skip
     time.sleep(pause_s)  # so that the others get one, too
     return this_process()

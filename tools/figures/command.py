@@ -20,6 +20,7 @@ from weft.tools.figures.claims import claims_in, with_claims
 from weft.tools.figures.kept import AlgorithmRow, Kept, kept_metrics
 from weft.tools.figures.measure import (
     SEEDS,
+    VIRTUAL,
     WORLDS,
     measure,
     scenario_file,
@@ -180,7 +181,7 @@ def sweep(
         before = Kept.read(file) if file.is_file() else None
         with progress.stage(name, f"Measure {name}") as advance, Saving(file) as save:
             measure(
-                name, seeds, advance, ["simulated"],
+                name, seeds, advance, VIRTUAL,
                 before=before,
                 is_wanted=lambda one: not sizes_bytes or one.size_bytes in sizes_bytes,
                 save=save,
@@ -255,13 +256,13 @@ def moved(names: Sequence[str], progress: Progress) -> list[str]:
         )
         seeds = [min(seed for row in kept.rows for seed in row.seeds)]
         with progress.stage(name, f"Measure {name} anew") as advance:
-            fresh = measure(name, seeds, advance, ["simulated"])
+            fresh = measure(name, seeds, advance, VIRTUAL)
         found += compared(kept, fresh)
     return found
 
 
 def _simulated(kept: Kept) -> Kept:
-    return replace(kept, rows=[row for row in kept.rows if row.options["world"] == "simulated"])
+    return replace(kept, rows=[row for row in kept.rows if row.options["world"] in VIRTUAL])
 
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:

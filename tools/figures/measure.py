@@ -19,9 +19,12 @@ from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point, read_file
 from weft.tools.figures.kept import AlgorithmRow, Kept, options_of, rows_of
+from weft.topo.worlds.registry import has_real_time, worlds
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
-WORLDS = ("emulated", "simulated")
+WORLDS = tuple(worlds())
+VIRTUAL = [name for name in WORLDS if not has_real_time(name)]
+"""The worlds whose figures anyone can make anew."""
 SEEDS = tuple(range(1, 11))
 FEW_SEEDS = 3
 """How many seeds are enough if all of them come to the very same figures, or if a run is long."""
@@ -81,8 +84,8 @@ def measure(
         for point in first.points
         if point.scenario.world in worlds and is_wanted(point.scenario)
     ]
-    simulated = [point for point in asked if point.scenario.world == "simulated"]
-    emulated = [point for point in asked if point.scenario.world == "emulated"]
+    simulated = [point for point in asked if point.scenario.world in VIRTUAL]
+    emulated = [point for point in asked if point.scenario.world not in VIRTUAL]
     found = Rows(first, before.rows if before else ())
     found.drop_stale(asked)
     processors = before.processors if before and not emulated else len(os.sched_getaffinity(0))

@@ -40,6 +40,7 @@ from weft.tools.figures.kept import (
     kept_metrics,
 )
 from weft.tools.figures.measure import LONG_S
+from weft.topo.worlds.registry import PREDICTING, has_real_time
 
 METRIC = "metric"
 """Stands for the metrics as rows or columns, of which each then has its own."""
@@ -320,7 +321,7 @@ def caption(
         has_range: whether the figures of a row are shown with their least and greatest.
         divides: whether they are quotients.
     """
-    emulated = [row for row in rows if row.options.get("world") == "emulated"]
+    emulated = [row for row in rows if has_real_time(row.options.get("world", PREDICTING))]
     simulated = [row for row in rows if row not in emulated]
     told = [_seeds_of(simulated, metrics, any(map(has_range, simulated)))] if simulated else []
     if emulated:

@@ -28,6 +28,7 @@ from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.family import own_of, with_own
 from weft.experiments.scenario.scenario import Scenario
+from weft.topo.worlds.registry import PREDICTING
 
 LEAST_PART, MOST_SERIAL = 0.99, 1.1
 """How much of a part alone that was carried out an operator must take at least, and an unfused one
@@ -58,7 +59,7 @@ def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) ->
     adds = parts_of_algorithm(alone)[1] == SWITCH
     silent = with_own(
         scenario, replace(own, ways=(), slowdown=0.0, ratio=None), algorithms=(alone,),
-        world="simulated", slots=scenario.slots if adds else None,
+        world=PREDICTING, slots=scenario.slots if adds else None,
         values=scenario.values if adds else None,
     )  # fmt: skip
     return _simulated_ns(silent, alone, repetition)

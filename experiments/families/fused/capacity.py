@@ -5,16 +5,17 @@ from weft.base.units import format_size
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.load import memory_bytes
 from weft.experiments.families.fused.resolve import plan_of
-from weft.experiments.runs.capacity import RANK_BYTES
 from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.scenario import Scenario
+from weft.topo.worlds.registry import worlds
 
 
 def check_operator(scenario: Scenario, available: int | None) -> int:
     """Return how much memory an operator takes. Raises MachineError for more than there is."""
     ranks = scenario.ranks
-    processes = ranks if scenario.world == "emulated" else 1
-    needed = ranks * RANK_BYTES[scenario.world] + max(
+    world = worlds()[scenario.world]
+    processes = ranks if world.has_real_time else 1
+    needed = ranks * world.rank_bytes + max(
         memory_bytes(plan_of(scenario, each, ranks), processes) for each in scenario.algorithms
     )
     operator = own_of(scenario, FusedAsked).operator

@@ -23,6 +23,7 @@ from weft.experiments.families.fused.options import FusedOptions
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.family import own_of, with_own
+from weft.topo.worlds.registry import has_real_time
 
 
 def plan_of(asked: Asked, algorithm: str, ranks: int) -> Plan:
@@ -93,7 +94,7 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
     )
     measured = own.clock == "measured"
     refuse(
-        measured and asked.world == "simulated",
+        measured and not has_real_time(asked.world),
         "clock 'measured' means nothing in the simulated world, whose time is virtual: leave it "
         "out, or choose world emulated",
     )

@@ -14,20 +14,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import InputError, WeftError
-from weft.base.units import listed
-from weft.topo.faults import Fault, emulated_lines
+from weft.base.errors import WeftError
+from weft.topo.faults import Fault
 from weft.topo.faults.schedule import OutageSchedule
 from weft.topo.network import Direction, Host, Topology
-
-
-def check_emulated(fault: Fault) -> None:
-    """Raise InputError for faults that the emulated world's switches cannot carry out."""
-    if fault.emulated_problem:
-        raise InputError(
-            f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
-            f"they know {listed(emulated_lines(), 'and')}. World 'simulated' knows all faults"
-        )
 
 
 @dataclass(frozen=True)

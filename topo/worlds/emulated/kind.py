@@ -1,0 +1,48 @@
+"""The emulated world as scenarios choose it; what brings networks up is loaded when one does."""
+
+from weft.base.errors import InputError, refuse
+from weft.base.units import listed
+from weft.topo.faults import Fault, emulated_lines
+from weft.topo.switch_kinds import check_kind, require
+from weft.topo.worlds.kind import Wanted, WorldKind, untraced
+
+MAX_HOSTS = 512
+"""The most hosts that are emulated: each is a namespace, a shell and a rank process."""
+
+
+class Emulated(WorldKind):
+    """Namespaces and veth pairs of this machine, in which real packets take real time."""
+
+    name = "emulated"
+    has_real_time = True
+    takes_machine = True
+    rank_bytes = 48 << 20
+
+    def check_hosts(self, hosts: int) -> None:
+        """See `WorldKind.check_hosts`."""
+        refuse(
+            hosts > MAX_HOSTS,
+            f"{hosts} hosts cannot be emulated on one machine (at most {MAX_HOSTS}, each "
+            "with processes of its own): choose fewer, or --world simulated",
+        )
+
+    def check_fault(self, fault: Fault, switch: str) -> None:
+        """See `WorldKind.check_fault`."""
+        if fault.emulated_problem:
+            raise InputError(
+                f"fault {str(fault)!r}: the emulated world's switches cannot "
+                f"{fault.emulated_problem}; they know {listed(emulated_lines(), 'and')}. World "
+                "'simulated' knows all faults"
+            )
+        if fault.needs:
+            require(check_kind(switch), fault.needs)
+
+    def check(self, wanted: Wanted) -> None:
+        """See `WorldKind.check`."""
+        if wanted.links == "patch":
+            require(check_kind(wanted.switch), ["patch links"])
+        if wanted.trace and wanted.switch != "weft":
+            raise untraced(wanted.trace)
+
+
+WORLD = Emulated()
