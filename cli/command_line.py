@@ -162,7 +162,7 @@ def _run(
 ) -> NoReturn:
     from weft.base.progress import Progress
     from weft.experiments.results import table
-    from weft.experiments.results.results import DOCUMENT
+    from weft.experiments.results.document import DOCUMENT
     from weft.experiments.results.summary import doubts, which_run
     from weft.experiments.runs import runner
     from weft.experiments.runs.events import EventLines
@@ -227,16 +227,17 @@ def report(
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'."""
-    from weft.experiments import report
-    from weft.experiments.network_results import page
-    from weft.experiments.network_results.document import NetworkResults, is_of_network
+    from weft.experiments.network_results import document, page
+    from weft.experiments.report import render, write_page
+    from weft.experiments.results.document import schema_of
     from weft.experiments.results.results import Results
 
-    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
-    if is_of_network(folder):
-        written = page.write_report(NetworkResults.read(folder), file)
+    if schema_of(folder) == document.SCHEMA:
+        made = page.render(document.NetworkResults.read(folder))
     else:
-        written = report.write_report(Results.read(folder).to_dict(), file)
+        made = render(Results.read(folder))
+    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
+    written = write_page(made, file)
     print(written.resolve())
 
 

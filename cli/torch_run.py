@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
+from weft.interface.net import Net
+from weft.experiments.results.document import DOCUMENT
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.scenario.options import from_options
-from weft.experiments.training.results import DOCUMENT
 from weft.experiments.training.table import collectives_table, lines, ranks_table
 from weft.experiments.training.torch_run import (
     LIMIT_S,
@@ -67,7 +68,7 @@ def run_to_folder(
         console.print(f"Load PyTorch and start {ranks_asked} ranks", markup=False, highlight=False)
         run = torch_run(
             net, script, arguments, options, output=raw(sys.stdout), errors=raw(sys.stderr),
-            folder=folder.path,
+            folder=folder,
         )  # fmt: skip
     shown = make_console()
     for table in (ranks_table(run), *([collectives_table(run)] if run.collectives() else [])):

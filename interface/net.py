@@ -380,12 +380,17 @@ class Net:
             InputError: the folder cannot be written.
             RunError: a process of the network has ended.
         """
-        from weft.experiments.network_results.report import report
+        from weft.experiments.network_results.gather import gather
+        from weft.experiments.network_results.page import write_results
+        from weft.experiments.runs.folder import claimed
 
         self.check_up()
         place = None if folder is None else Path(given.path("folder", folder, "'results/lab'"))
-        with self.in_turn("report"), self.backend.blaming_the_dead():
-            return report(self, place)
+        with self.in_turn("report"), self.backend.blaming_the_dead(), claimed(place) as written_to:
+            results = gather(self)
+            if written_to is not None:
+                write_results(results, written_to)
+            return results
 
     def run(self, collective: str, **options: Any) -> Run:
         """Run a collective once, and return how the network carried it.
@@ -473,7 +478,7 @@ class Net:
             timeout: after so many seconds it is ended.
             environment: variables of its environment beside this process's own.
             output, errors: files that its lines go to, each with its rank; by default nowhere.
-            folder: an existing folder for the document, the report and the timeline.
+            folder: a results folder for the document, the report and the timeline.
 
         Returns:
             what came of it; ``status`` is 0 if every rank ended well, ``error`` says what failed.
@@ -483,6 +488,7 @@ class Net:
             MachineError: torch is not installed.
             RunError: a process of the network has ended.
         """
+        from weft.experiments.runs.folder import claimed
         from weft.experiments.training.torch_run import TorchOptions, torch_run
 
         self.controller  # noqa: B018 - raises unless the network is up
@@ -498,10 +504,11 @@ class Net:
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
         )
-        with self.alone("torch_run"):
+        place = None if folder is None else Path(folder)
+        with self.alone("torch_run"), claimed(place) as written_to:
             return torch_run(
                 self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
-                output=output, errors=errors, folder=None if folder is None else Path(folder),
+                output=output, errors=errors, folder=written_to,
             )  # fmt: skip
 
 

@@ -19,9 +19,9 @@ from weft.experiments.network_results.document import (
     FABRIC,
     PORTS,
     NetworkResults,
-    is_of_network,
 )
 from weft.experiments.network_results.page import render
+from weft.experiments.results.document import schema_of
 from weft.experiments.runs.folder import REPORT
 
 FRAME = bytes.fromhex("020000000001 020000000002 88b5") + bytes(46)
@@ -111,7 +111,7 @@ def test_the_command_makes_the_same_page_anew(folder: Path, tmp_path: Path) -> N
     told = runner.invoke(app, ["report", str(folder), "--out", str(out)])
     assert told.exit_code == 0, told.output
     assert out.read_text() == (folder / REPORT).read_text()
-    assert is_of_network(folder)
+    assert schema_of(folder) == "weft.network"
     for command in ("export", "plot"):
         refused = runner.invoke(app, [command, str(folder)])
         assert isinstance(refused.exception, InputError)

@@ -36,9 +36,8 @@ from weft.experiments.plots.palette import (
     style_sheet,
     with_page_colours,
 )
-from weft.experiments.report import write_report
+from weft.experiments.report import render, write_page
 from weft.experiments.report.charts import ticks
-from weft.experiments.report.page import render
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import headline
 from weft.experiments.results.results import Results, Run, scenario_of
@@ -389,18 +388,18 @@ def test_what_was_asked_is_told_by_the_rows_of_its_options() -> None:
 
 def test_a_report_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    assert write_report(sample_results().to_dict(), out) == out
+    assert write_page(render(sample_results()), out) == out
     assert out.read_text().startswith("<!DOCTYPE html>")
 
 
 def test_a_place_that_takes_no_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot write the report to .*missing/report\.html"):
-        write_report(sample_results().to_dict(), tmp_path / "missing" / "report.html")
+        write_page(render(sample_results()), tmp_path / "missing" / "report.html")
 
 
-def test_a_document_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_document_of_another_kind_is_refused() -> None:
     with pytest.raises(InputError, match="not a results document"):
-        write_report({"schema": "other"}, tmp_path / "report.html")
+        Results.from_dict({"schema": "other"})
 
 
 def test_the_headline_compares_multicast_with_each_other_algorithm() -> None:
@@ -581,7 +580,7 @@ def test_a_networks_links_are_listed_with_their_ports() -> None:
 @pytest.mark.system
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
 def test_a_browser_runs_the_pages_script(tmp_path: Path) -> None:
-    file = write_report(sample_results().to_dict(), tmp_path / "report.html")
+    file = write_page(render(sample_results()), tmp_path / "report.html")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     flags += ["--no-first-run", "--disable-component-update", "--disable-sync", "--disable-quic"]
     flags += [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]

@@ -1,20 +1,17 @@
 """The results document of a network that was up."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from weft.base import documents
 from weft.base.errors import InputError
 from weft.base.units import shown
-from weft.experiments.results.results import DOCUMENT, MOST_BYTES, scenario_of
+from weft.experiments.results.document import Document
+from weft.experiments.results.results import scenario_of
 from weft.topo.network import Topology
 from weft.topo.own import with_programs
 
 SCHEMA = "weft.network"
-SCHEMA_VERSION = 1
 FABRIC, PORTS, INTERFACE = "the fabric's program", "the switch's port", "the host's interface"
 """By what directions of links are counted."""
 
@@ -73,8 +70,11 @@ class SwitchState(msgspec.Struct, forbid_unknown_fields=True):
     """Packets that it has dropped, by reason: its program's wish, a port that it does not have."""
 
 
-class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
+class NetworkResults(Document, msgspec.Struct, forbid_unknown_fields=True):
     """What a network has carried since it was up, and what its switches hold."""
+
+    SCHEMA = SCHEMA
+    WRITTEN_BY = "weft up --out DIR"
 
     network: str
     world: str
@@ -93,7 +93,7 @@ class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
     """The links that were down at the end."""
     environment: dict[str, Any] = {}
     schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = 1
 
     @property
     def topology(self) -> Topology:
@@ -104,26 +104,9 @@ class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
             network, {each.name: each.program for each in self.switches if each.program}
         )
 
-    def text(self) -> str:
-        """Return the document as JSON."""
-        return json.dumps(msgspec.to_builtins(self), indent=1) + "\n"
-
-    @staticmethod
-    def read(path: Path) -> "NetworkResults":
-        """Return the results in a folder, or in a document. Raises InputError."""
-        file = path / DOCUMENT if path.is_dir() else path
-        what = f"results {str(file)!r}"
-        hint = "name a folder that 'weft up --out DIR' wrote"
-        results = documents.typed(
-            NetworkResults, documents.opened(file, MOST_BYTES, what, hint=hint), what
-        )
-        if (results.schema, results.schema_version) != (SCHEMA, SCHEMA_VERSION):
-            raise InputError(
-                f"{what}: this is {shown(results.schema)} version {shown(results.schema_version)}, "
-                f"not {SCHEMA!r} version {SCHEMA_VERSION}"
-            )
-        known = {direction.ends for direction in results.topology.directions}
-        for each in results.links:
+    def check(self, what: str) -> None:
+        known = {direction.ends for direction in self.topology.directions}
+        for each in self.links:
             if (each.from_node, each.to_node) not in known:
                 raise InputError(
                     f"{what}: there is no link from {shown(each.from_node)} to "
@@ -131,15 +114,3 @@ class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
                 )
             if min(each.tx_packets, each.tx_bytes) < 0:
                 raise InputError(f"{what}: links carry no less than 0 packets")
-        return results
-
-
-def is_of_network(path: Path) -> bool:
-    """Return whether a folder, or a document, has results of a network that was up; what cannot be
-    read has not."""
-    file = path / DOCUMENT if path.is_dir() else path
-    try:
-        document = documents.opened(file, MOST_BYTES, f"results {str(file)!r}")
-    except InputError:
-        return False
-    return isinstance(document, dict) and document.get("schema") == SCHEMA

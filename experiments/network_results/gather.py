@@ -1,7 +1,6 @@
 """What a network that is up has carried, and what its switches hold, read off it."""
 
 from datetime import datetime, timezone
-from typing import Any, Protocol
 
 import msgspec
 
@@ -16,30 +15,10 @@ from weft.experiments.network_results.document import (
     TableSize,
 )
 from weft.experiments.runs.switch_statistics import PortStatistics, SwitchProcessStatistics
+from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.versions import environment
-from weft.experiments.scenario.scenario import Scenario
-from weft.topo.network import Direction, Topology
+from weft.topo.network import Direction
 from weft.topo.worlds.registry import has_real_time
-
-
-class UpNetwork(Protocol):
-    """What of a network that is up is used here: `weft.interface.net.Net`."""
-
-    topology: Topology
-    backend: Any
-    standing: Any
-    began_s: float
-
-    @property
-    def world(self) -> str: ...
-    @property
-    def scenario(self) -> Scenario: ...
-    @property
-    def now(self) -> float: ...
-    @property
-    def down(self) -> frozenset[str]: ...
-    def counts(self) -> dict[tuple[str, str], LinkCounters]: ...
-    def counted_by(self, direction: Direction) -> str: ...
 
 
 def gather(net: UpNetwork) -> NetworkResults:

@@ -1,5 +1,6 @@
 """The report: results as one self-contained HTML page."""
 
-from weft.experiments.report.page import render, write_report
+from weft.experiments.report.base import write_page
+from weft.experiments.report.page import render
 
-__all__ = ["render", "write_report"]
+__all__ = ["render", "write_page"]

@@ -1,24 +1,21 @@
 """The report's page: it puts a results document into the templates beside this module."""
 
 import base64
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.base import files
-from weft.base.units import format_rate, format_size
+from weft.base.units import format_rate
 from weft.experiments.plots.heatmap import RAMP, heat_map
 from weft.experiments.plots.palette import (
     algorithm_class,
     in_order,
     label_of,
     phase_class,
-    style_sheet,
 )
+from weft.experiments.report.base import network_drawing, templates
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
 from weft.experiments.results.metric import columns_of, metric_of, metrics_in
@@ -43,25 +40,10 @@ from weft.experiments.results.telemetry import load_spread
 from weft.experiments.scenario.options import OPTIONS, field_of, value_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
-from weft.topo.drawing import draw_svg
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
-
-HERE = Path(__file__).resolve().parent
-
-
-def write_report(results: dict[str, Any], out: Path) -> Path:
-    """Write a results document as one HTML page that needs no other file.
-
-    Returns `out`. Raises `InputError` for a document of another kind, or a place where no file can
-    be written.
-    """
-    page = render(Results.from_dict(results))
-    with files.told_as_input(f"cannot write the report to {str(out)!r}"):
-        files.write_whole(out, page)
-    return out
 
 
 def render(results: Results) -> str:
@@ -106,23 +88,15 @@ def render(results: Results) -> str:
 @cache
 def _template() -> "Template":
     """Return the page's template, with all that templates know besides what is shown."""
-    # Nothing but a report waits for it.
-    from markupsafe import Markup
-
-    from weft.base.templates import environment
-
-    templates = environment(HERE / "templates")
-    templates.filters["sum_of_values"] = lambda values: sum(values.values())
-    templates.globals.update(
-        style=Markup((HERE / "report.css").read_text() + style_sheet()),
-        script=Markup((HERE / "report.js").read_text()),
+    found = templates()
+    found.filters["sum_of_values"] = lambda values: sum(values.values())
+    found.globals.update(
         ramp=", ".join(f"rgb{colour}" for colour in RAMP),
         tiers=TIERS,
         algorithm_class=algorithm_class,
         label_of=label_of,
         value_of=value_of,
         phase_class=phase_class,
-        verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
         in_order=in_order,
         names_in=lambda of_each: list(dict.fromkeys(chain.from_iterable(of_each))),
         swept_figures=_swept_figures,
@@ -133,12 +107,10 @@ def _template() -> "Template":
         metric_of=metric_of,
         metrics_in=metrics_in,
         duration=short_duration,
-        size=format_size,
         digits=three_digits,
-        thousands="{:,}".format,
         percent="{:.0%}".format,
     )
-    return templates.get_template("page.html")
+    return found.get_template("page.html")
 
 
 def _title(results: Results) -> str:
@@ -229,25 +201,18 @@ def _network_drawings(
 ) -> "dict[str, tuple[Markup, str]]":
     """Return, by algorithm, a picture of what each direction of the links carried, and the
     picture's width."""
-    from markupsafe import Markup
-
-    unit, unit_bytes = byte_unit(
+    unit = byte_unit(
         max((link.tx_bytes for each in summaries for link in each.shown.links), default=0)
     )
-    known = {direction.ends for direction in network.directions}
-    drawings = {}
-    for each in summaries:
-        loads = {
-            ends: link.tx_bytes / unit_bytes
-            for link in each.shown.links
-            if (ends := (link.from_node, link.to_node)) in known
-        }
-        svg = draw_svg(
-            network, loads, unit=unit, title=f"{label_of(each.algorithm)}: frames on each link"
+    return {
+        each.algorithm: network_drawing(
+            network,
+            {(link.from_node, link.to_node): link.tx_bytes for link in each.shown.links},
+            unit,
+            f"{label_of(each.algorithm)}: frames on each link",
         )
-        natural = re.search(r'width="(\d+)"', svg)
-        drawings[each.algorithm] = Markup(svg), natural.group(1) if natural else "900"
-    return drawings
+        for each in summaries
+    }
 
 
 def _asked(scenario: Scenario) -> dict[str, Any]:

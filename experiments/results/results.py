@@ -12,7 +12,6 @@ difference to it.
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -25,6 +24,7 @@ from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, check_names
+from weft.experiments.results.document import DOCUMENT, MOST_BYTES, Document
 from weft.experiments.results.rows import frame_of, rows_of
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import field_of
@@ -36,10 +36,6 @@ from weft.topo.network import LINK_TIERS
 if TYPE_CHECKING:
     import pandas
 
-_FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
-
-DOCUMENT = "results.json"
-"""The name of the document in its folder."""
 SWEEP = Path("points", "sweep.json")
 """What the points of a sweep are of, which are written as they arrive, in its results folder
 (`weft.experiments.runs.points`)."""
@@ -49,9 +45,6 @@ SCHEMA_VERSION = 1
 
 FAILED = "failed"
 """The verdict on a run that failed or whose data did not verify: it has no times to be judged."""
-
-MOST_BYTES = 1 << 30
-"""The largest ``results.json`` that is read."""
 
 _DERIVED = ("schema", "schema_version", "verified", "summary")
 """Keys of the document whose values follow from the rest of it."""
@@ -323,10 +316,11 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run as it stands in the document."""
-        return _plain(self)
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
 
 
-class Results(msgspec.Struct, forbid_unknown_fields=True):
+class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
     """Hold all the runs of a scenario, or of an experiment of several, and where they ran."""
 
     runs: list[Run]
@@ -356,7 +350,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results document."""
-        document = _plain(self)
+        document = super().to_dict()
         runs = document.pop("runs")
         return {
             "schema": SCHEMA,
@@ -386,12 +380,6 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         installed.
         """
         return frame_of(self.rows(table))
-
-    def text(self) -> str:
-        """Return the results document as text."""
-        text = json.dumps(self.to_dict(), indent=1)
-        # Lists of figures are one line each; within a string there is no line's end.
-        return _FIGURES.sub(lambda found: " ".join(found[0].split()), text) + "\n"
 
     def write(self, folder: Path) -> Path:
         """Write ``results.json`` into `folder`, whole or not at all. Raises OSError."""
@@ -425,8 +413,8 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
             raise InputError(f"the results document is damaged: {damage}") from None
         return results
 
-    @staticmethod
-    def read(path: Path) -> "Results":
+    @classmethod
+    def read(cls, path: Path) -> "Results":
         """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
         file = path / DOCUMENT if path.is_dir() else path
         hint = "name a folder that 'weft run --out DIR' wrote"
@@ -439,12 +427,6 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         if not isinstance(document, dict):
             raise InputError(f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
-
-
-def _plain(value: msgspec.Struct) -> dict[str, Any]:
-    """Return an object as it stands in the document."""
-    document: dict[str, Any] = msgspec.to_builtins(value)
-    return document
 
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:

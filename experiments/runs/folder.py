@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from weft.base import files
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.experiments.report import render
-from weft.experiments.results.results import DOCUMENT, Results
+from weft.experiments.results.document import DOCUMENT
+from weft.experiments.results.results import Results
 from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.traces import TRACE_FILES
 
@@ -108,6 +109,13 @@ class ResultsFolder:
                 files.remove(path)
         return written, ""
 
+    def put(self, documents: Iterable[tuple[str, bytes | str]]) -> list[Path]:
+        """Write files by their names, and return them. Raises MachineError if one cannot be
+        written."""
+        written, problem = self.write_files(documents)
+        refuse(problem, problem, MachineError)
+        return written
+
     def keep(self, results: Results) -> None:
         """Write the document alone, if that can be done: the run ends before its time."""
         with contextlib.suppress(OSError):
@@ -117,6 +125,19 @@ class ResultsFolder:
         """Remove the folders that were made and stayed empty."""
         for folder in reversed(self._made):
             files.remove_empty_folder(folder)
+
+
+@contextlib.contextmanager
+def claimed(path: Path | None) -> Iterator[ResultsFolder | None]:
+    """Yield a results folder that can be written to, there already or not; None for None. Raises
+    InputError."""
+    if path is None:
+        yield None
+        return
+    folder = ResultsFolder(path, "name another folder")
+    folder.make(captures=False, traces=False)
+    with contextlib.closing(folder):
+        yield folder
 
 
 def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:

@@ -3,26 +3,22 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.base.units import format_duration, format_size
+from weft.base.units import format_duration
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
-from weft.experiments.plots.palette import style_sheet
+from weft.experiments.report.base import templates
 from weft.experiments.training.results import TorchRun
 from weft.pytorch.timeline import Record
 
 HERE = Path(__file__).resolve().parent
-PARTS = HERE.parent / "report"
 COLOURS = {"computation": "#8da0cb", "wait": "#d55e00", "operation": "#0072b2"}
 SHOWN_STEPS = 2
 """How many steps the picture of the ranks shows, the last ones."""
 ROW_IN = 0.42
-KINDS = {"ok": "ok", "strained": "warn"}
 
 
 def render(run: TorchRun, records: Sequence[Record]) -> str:
     """Return the page as text."""
     from markupsafe import Markup
-
-    from weft.base.templates import environment
 
     pictures = []
     if any(rank.step_ns for rank in run.ranks):
@@ -34,15 +30,15 @@ def render(run: TorchRun, records: Sequence[Record]) -> str:
             "were under way. The file timeline.trace.json has all of it, for Perfetto."
         )
         pictures.append(("Ranks", Markup(_svg(ranks_picture(records))), said))
-    templates = environment(HERE / "templates", PARTS / "templates")
-    return templates.get_template("training.html").render(
-        run=run,
-        pictures=pictures,
-        kind=KINDS.get(run.fidelity.verdict, "bad"),
-        collectives=list(run.collectives().values()),
-        style=Markup((PARTS / "report.css").read_text() + style_sheet()),
-        duration=format_duration,
-        size=format_size,
+    return (
+        templates(HERE / "templates")
+        .get_template("training.html")
+        .render(
+            run=run,
+            pictures=pictures,
+            collectives=list(run.collectives().values()),
+            duration=format_duration,
+        )
     )
 
 

@@ -6,22 +6,18 @@ from when its first group came together until its last step (or its end, without
 rest. *Hidden* is the part of the computation in which an operation was under way.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from weft.base.errors import InputError
-from weft.base.files import read_bounded, told_as_input
-from weft.experiments.results.results import MOST_BYTES, Fidelity, LinkResult
+from weft.experiments.plots.trace import complete, named
+from weft.experiments.results.document import Document
+from weft.experiments.results.results import Fidelity, LinkResult
 from weft.pytorch.timeline import Record
 
 SCHEMA = "weft.training"
-SCHEMA_VERSION = 1
-DOCUMENT = "results.json"
 
 
 class CollectiveFigures(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,8 +54,11 @@ class TorchRank(msgspec.Struct, forbid_unknown_fields=True):
     statistics: dict[str, int] = {}
 
 
-class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
+class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
     """Hold the result of a program on all hosts."""
+
+    SCHEMA = SCHEMA
+    WRITTEN_BY = "weft torch run --out DIR"
 
     script: str
     arguments: list[str]
@@ -85,7 +84,7 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
     groups: dict[str, int] = {}
     """How many groups of ranks the program made, by their backends."""
     schema: str = SCHEMA
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = 1
 
     @property
     def ok(self) -> bool:
@@ -121,32 +120,6 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
             total.failed += each.failed
         return found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document as plain values."""
-        plain = msgspec.to_builtins(self, enc_hook=lambda value: value.item())
-        assert isinstance(plain, dict)
-        return plain
-
-    def text(self) -> str:
-        """Return the document as JSON."""
-        return json.dumps(self.to_dict(), indent=1) + "\n"
-
-    @staticmethod
-    def read(path: Path) -> "TorchRun":
-        """Return the result in a results folder, or in a document.
-
-        Raises:
-            InputError: there is none, or one of another kind.
-        """
-        file = path / DOCUMENT if path.is_dir() else path
-        problem = f"results {str(file)!r} of a training cannot be read"
-        with told_as_input(problem):
-            content = read_bounded(file, MOST_BYTES, endings=(".json",))
-        try:
-            return msgspec.json.decode(content, type=TorchRun)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise InputError(f"{problem}: {error}") from None
-
 
 def rank_of(record: Record | None, rank: int, host: str, status: int, error: str) -> TorchRank:
     """Return what became of a rank, from what it has recorded, if it has."""
@@ -155,12 +128,11 @@ def rank_of(record: Record | None, rank: int, host: str, status: int, error: str
         return found
     end_ns = record.steps[-1].ended_ns if record.steps else record.ended_ns
     window = (record.begun_ns, end_ns)
-    exposed = _union(record.waits_ns, window)
-    under_way = _union(((each.begun_ns, each.ended_ns) for each in record.operations), window)
+    under_way = [(each.begun_ns, each.ended_ns) for each in record.operations]
     found.total_ns = end_ns - record.begun_ns
-    found.exposed_ns = _length(exposed)
+    found.exposed_ns = covered_ns(record.waits_ns, window)
     found.computation_ns = found.total_ns - found.exposed_ns
-    found.hidden_ns = _length(under_way) - _length(_both(under_way, exposed))
+    found.hidden_ns = covered_ns([*under_way, *record.waits_ns], window) - found.exposed_ns
     found.cpu_ns = record.cpu_ns
     ends = [record.begun_ns, *(step.ended_ns for step in record.steps)]
     found.step_ns = [end - begin for begin, end in pairwise(ends)]
@@ -179,41 +151,14 @@ def rank_of(record: Record | None, rank: int, host: str, status: int, error: str
     return found
 
 
-Spans = Sequence[tuple[int, int]]
-
-
-def _union(spans: Iterable[tuple[int, int]], window: tuple[int, int]) -> list[tuple[int, int]]:
-    """Return spans that do not meet and cover the same, within a window."""
-    found: list[tuple[int, int]] = []
+def covered_ns(spans: Iterable[tuple[int, int]], window: tuple[int, int]) -> int:
+    """Return how much of a window some spans, which may overlap, cover all together."""
+    covered, done = 0, window[0]
     for begin, end in sorted(spans):
-        begin, end = max(begin, window[0]), min(end, window[1])
-        if begin >= end:
-            continue
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
-        else:
-            found.append((begin, end))
-    return found
-
-
-def _both(one: Spans, other: Spans) -> list[tuple[int, int]]:
-    """Return what two sorted lists of spans, each without meetings, have in common."""
-    found = []
-    first = second = 0
-    while first < len(one) and second < len(other):
-        begin = max(one[first][0], other[second][0])
-        end = min(one[first][1], other[second][1])
+        begin, end = max(begin, done), min(end, window[1])
         if begin < end:
-            found.append((begin, end))
-        if one[first][1] < other[second][1]:
-            first += 1
-        else:
-            second += 1
-    return found
-
-
-def _length(spans: Spans) -> int:
-    return sum(end - begin for begin, end in spans)
+            covered, done = covered + end - begin, end
+    return covered
 
 
 def trace_of(records: Sequence[Record]) -> dict[str, Any]:
@@ -222,37 +167,33 @@ def trace_of(records: Sequence[Record]) -> dict[str, Any]:
     begun_ns = min((record.begun_ns for record in records), default=0)
     events: list[dict[str, Any]] = []
 
-    def span(rank: int, row: int, name: str, begin: int, end: int, **more: Any) -> None:
-        events.append(
-            {"name": name, "ph": "X", "pid": rank, "tid": row, "ts": (begin - begun_ns) / 1e3,
-             "dur": max(end - begin, 1) / 1e3, "args": more}
-        )  # fmt: skip
+    def span(row: int, name: str, kind: str, begin: int, end: int, **more: Any) -> None:
+        event = complete(
+            name, kind, record.rank, row, begin - begun_ns, max(end, begin + 1) - begun_ns
+        )
+        events.append({**event, "args": more})
 
     for record in records:
-        events.append(
-            {"name": "process_name", "ph": "M", "pid": record.rank,
-             "args": {"name": f"rank {record.rank} ({record.host})"}}
-        )  # fmt: skip
+        events.append(named("process_name", record.rank, 0, f"rank {record.rank} ({record.host})"))
         since = record.begun_ns
         for number, step in enumerate(record.steps, 1):
-            span(record.rank, 0, f"step {number}", since, step.ended_ns, loss=step.loss)
+            span(0, f"step {number}", "step", since, step.ended_ns, loss=step.loss)
             since = step.ended_ns
-        for begin, end in record.waits_ns:
-            span(record.rank, 1, "wait", begin, end)
+        for wait in record.waits_ns:
+            span(1, "wait", "wait", *wait)
         rows: list[int] = []
         """When the last operation of each row ends."""
-        names = {0: "steps", 1: "exposed communication"}
         for each in sorted(record.operations, key=lambda each: each.begun_ns):
             row = next((row for row, end in enumerate(rows) if end <= each.begun_ns), len(rows))
             rows[row:] = [each.ended_ns, *rows[row + 1 :]]
-            names[row + 2] = f"operations {row + 1}"
             span(
-                record.rank, row + 2, each.name, each.begun_ns, each.ended_ns,
+                row + 2, each.name, "operation", each.begun_ns, each.ended_ns,
                 algorithm=each.algorithm, bytes=each.size_bytes, group=each.group,
             )  # fmt: skip
-        events += [
-            {"name": "thread_name", "ph": "M", "pid": record.rank, "tid": row,
-             "args": {"name": name}}
-            for row, name in names.items()
-        ]  # fmt: skip
+        names = [
+            "steps",
+            "exposed communication",
+            *(f"operations {n + 1}" for n in range(len(rows))),
+        ]
+        events += [named("thread_name", record.rank, *each) for each in enumerate(names)]
     return {"traceEvents": events, "displayTimeUnit": "ms"}

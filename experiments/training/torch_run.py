@@ -5,11 +5,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -17,19 +17,20 @@ from weft.agents.collectives.fixed_point import losses, saturation
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
-from weft.controller import Controller, Plan
+from weft.controller import Plan
+from weft.experiments.results.document import DOCUMENT
 from weft.experiments.results.results import tier_bytes
-from weft.experiments.runs.folder import REPORT
+from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
+from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.verdict import verdict
-from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
 from weft.experiments.training.processes import ForkServer
 from weft.experiments.training.ranks import Rank, Ranks, reason_of
 from weft.experiments.training.report import render
-from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
+from weft.experiments.training.results import TorchRank, TorchRun, rank_of, trace_of
 from weft.experiments.training.silence import Silences
 from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of, parse_choice
@@ -37,7 +38,6 @@ from weft.pytorch.defaults import FALLBACKS
 from weft.pytorch.fork_server import Program
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Settings
-from weft.topo.network import Topology
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 from weft.topo.worlds.registry import has_real_time
@@ -61,25 +61,6 @@ TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
     "torch's CPU build (docs/pytorch.md, 'From a pip installation')"
 )
-
-
-class UpNetwork(Protocol):
-    """What of a network that is up is used here: `weft.interface.net.Net`."""
-
-    topology: Topology
-    backend: Any
-
-    @property
-    def world(self) -> str: ...
-    @property
-    def scenario(self) -> Scenario: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def down(self) -> frozenset[str]: ...
-    @property
-    def planning(self) -> AbstractContextManager[bool]: ...
-    def planned_by(self, plan: Callable[[], None]) -> AbstractContextManager[None]: ...
 
 
 class TorchOptions(msgspec.Struct, frozen=True):
@@ -109,7 +90,7 @@ def torch_run(
     *,
     output: TextIO | None = None,
     errors: TextIO | None = None,
-    folder: Path | None = None,
+    folder: ResultsFolder | None = None,
 ) -> TorchRun:
     """Run a program of PyTorch on hosts of a network that is up, a rank on each.
 
@@ -118,7 +99,7 @@ def torch_run(
         script: the path of a script, or ``-m``, with a module as the first argument.
         arguments: the program's own.
         output, errors: where its labelled lines go; None: nowhere.
-        folder: where the timeline (``timeline.trace.json``) is written; None: nowhere.
+        folder: where its document, the timeline and the report are written; None: nowhere.
 
     Raises:
         InputError: something that is asked for makes no sense.
@@ -238,7 +219,9 @@ class _Program:
         for name, epoch in self._trees.lead_around(reach, self._planner()).items():
             self._silences.moved(name, epoch)
 
-    def run(self, output: TextIO | None, errors: TextIO | None, folder: Path | None) -> TorchRun:
+    def run(
+        self, output: TextIO | None, errors: TextIO | None, folder: ResultsFolder | None
+    ) -> TorchRun:
         """Run it to its end, and return what came of it."""
         world, controller = self._world, self._net.controller
         run_folder = world.record.folder / "torch"
@@ -408,7 +391,7 @@ class _Program:
         after: Counts,
         cpu: tuple[CpuTimes, CpuTimes],
         managed_bytes: int,
-        folder: Path | None,
+        folder: ResultsFolder | None,
     ) -> TorchRun:
         records = {
             rank.rank: timeline.read(path) for rank in ranks.ranks
@@ -461,7 +444,7 @@ class _Program:
             notes=[*notes, *ranks.notes],
         )
         if folder is not None:
-            write(run, list(records.values()), folder)
+            folder.put(documents_of(run, list(records.values())))
         return run
 
     @property
@@ -475,11 +458,11 @@ class _Program:
         return self._folder / f"rank-{rank}.json"
 
 
-def write(run: TorchRun, records: Sequence[timeline.Record], folder: Path) -> None:
-    """Write the document, the timeline and the report to a folder, which must be there."""
-    files.write_whole(folder / DOCUMENT, run.text())
-    files.write_whole(folder / TRACE, json.dumps(trace_of(records)))
-    files.write_whole(folder / REPORT, render(run, records))
+def documents_of(run: TorchRun, records: Sequence[timeline.Record]) -> Iterator[tuple[str, str]]:
+    """Yield, by name, the files that a run leaves behind."""
+    yield DOCUMENT, run.text()
+    yield TRACE, json.dumps(trace_of(records))
+    yield REPORT, render(run, records)
 
 
 def _status(status: int) -> int:

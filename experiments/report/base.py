@@ -1,0 +1,67 @@
+"""What all pages have in common: the frame, the style, and pictures of networks."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.base import files
+from weft.base.units import format_size
+from weft.experiments.plots.palette import style_sheet
+from weft.topo.drawing import draw_svg
+from weft.topo.network import Topology
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+HERE = Path(__file__).resolve().parent
+
+
+def templates(*folders: Path) -> "Environment":
+    """Return what fills in the templates of pages, those of some folders or of this one, which all
+    extend ``base.html``."""
+    # Nothing but a report waits for it.
+    from markupsafe import Markup
+
+    from weft.base.templates import environment
+
+    found = environment(*folders, HERE / "templates")
+    found.globals.update(
+        style=Markup((HERE / "report.css").read_text() + style_sheet()),
+        script=Markup((HERE / "report.js").read_text()),
+        verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
+        size=format_size,
+        thousands="{:,}".format,
+    )
+    return found
+
+
+def write_page(page: str, out: Path) -> Path:
+    """Write a page, and return its file. Raises InputError for a place where none can be
+    written."""
+    with files.told_as_input(f"cannot write the report to {str(out)!r}"):
+        files.write_whole(out, page)
+    return out
+
+
+def network_drawing(
+    network: Topology,
+    carried: Mapping[tuple[str, str], int],
+    unit: tuple[str, int],
+    title: str,
+) -> "tuple[Markup, str]":
+    """Return a picture of what each direction of the links has carried, and the picture's width.
+
+    Args:
+        carried: bytes by (from, to).
+        unit: a unit of bytes, and its size.
+    """
+    from markupsafe import Markup
+
+    name, size = unit
+    known = {direction.ends for direction in network.directions}
+    loads = {ends: count / size for ends, count in carried.items() if ends in known}
+    svg = draw_svg(network, loads, unit=name, title=title)
+    natural = re.search(r'width="(\d+)"', svg)
+    return Markup(svg), natural.group(1) if natural else "900"

@@ -1,0 +1,35 @@
+"""A network that is up, as what reads it and what runs programs on it see it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from weft.controller import Controller
+from weft.controller.counters import LinkCounters
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Direction, Topology
+
+
+class UpNetwork(Protocol):
+    """What of a `weft.interface.net.Net` is used here."""
+
+    topology: Topology
+    backend: Any
+    standing: Any
+    began_s: float
+
+    @property
+    def world(self) -> str: ...
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def now(self) -> float: ...
+    @property
+    def down(self) -> frozenset[str]: ...
+    @property
+    def planning(self) -> AbstractContextManager[bool]: ...
+    def planned_by(self, plan: Callable[[], None]) -> AbstractContextManager[None]: ...
+    def counts(self) -> dict[tuple[str, str], LinkCounters]: ...
+    def counted_by(self, direction: Direction) -> str: ...
