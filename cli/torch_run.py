@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
-from weft.interface.net import Net
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.scenario.options import from_options
