@@ -6,22 +6,22 @@ with it, when the runner's end of its socket closes.
 """
 
 import contextlib
-import ctypes
+import gc
 import importlib
 import os
 import random
+import select
 import signal
 import socket
 import sys
-import traceback
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from weft.agents.drivers.launcher import die_with_parent
+from weft.base.forks import Forks
+from weft.base.libc import CLONE_NEWNET, CLONE_NEWNS, check_call, die_with_parent, libc
 
-_CLONE_NEWNS = 0x00020000
-_CLONE_NEWNET = 0x40000000
 _MS_BIND = 4096
 _MS_REC = 16384
 _MS_PRIVATE = 1 << 18
@@ -108,76 +108,38 @@ def _load(algorithms: list[str]) -> None:
 
 
 def _serve(connection: socket.socket) -> None:
-    import gc
-    import select
+    def ended(rank: int, pid: int, status: int) -> None:
+        with contextlib.suppress(OSError):  # the runner is gone
+            send(connection, News(rank, pid, status))
 
-    awake, wake = socket.socketpair()
-    awake.setblocking(False)
-    wake.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
-    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    forks = Forks(connection, ended)
+
+    def take() -> bool:
+        while select.select([connection], [], [], 0)[0]:
+            data, files, _, _ = socket.recv_fds(connection, MOST_BYTES, FILES)
+            if not data:
+                return False
+            request = msgspec.json.decode(data, type=Request)
+            if request.program:
+                pid = forks.fork(request.rank, partial(_rank_process, request.program, files))
+                for each in files:
+                    os.close(each)
+                send(connection, News(request.rank, pid))
+            else:
+                forks.send_signal(request.rank, request.signal)
+        return True
+
     gc.collect()
     gc.freeze()
-    ranks: dict[int, int] = {}
-    """Ranks by their processes."""
-    try:
-        while True:
-            select.select([connection, awake], [], [])
-            with contextlib.suppress(BlockingIOError):
-                awake.recv(4096)
-            while select.select([connection], [], [], 0)[0]:
-                data, files, _, _ = socket.recv_fds(connection, MOST_BYTES, FILES)
-                if not data:
-                    return
-                request = msgspec.json.decode(data, type=Request)
-                if request.program:
-                    pid = _fork(request, files, [connection, awake, wake])
-                    ranks[pid] = request.rank
-                    send(connection, News(request.rank, pid))
-                else:
-                    for pid, rank in ranks.items():
-                        if rank == request.rank:
-                            os.kill(pid, request.signal)
-            with contextlib.suppress(ChildProcessError):
-                while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                    pid, status = found
-                    exit_status = os.waitstatus_to_exitcode(status)
-                    send(connection, News(ranks.pop(pid, -1), pid, exit_status))
-    finally:
-        for pid in ranks:
-            os.kill(pid, signal.SIGKILL)
+    forks.serve(take)
 
 
-def _fork(request: Request, files: list[int], close_in_child: list[socket.socket]) -> int:
-    server = os.getpid()
-    pid = os.fork()
-    if pid:
-        for each in files:
-            os.close(each)
-        return pid
-    status = 1
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        die_with_parent(server)
-        for open_socket in close_in_child:
-            open_socket.close()
-        program = msgspec.json.decode(Path(request.program).read_bytes(), type=Program)
-        _enter(program, files)
-        status = _be_rank(program)
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        with contextlib.suppress(Exception):
-            sys.stderr.flush()
-        os._exit(status & 0xFF)
+def _rank_process(path: str, files: list[int]) -> int:
+    """Do what the forked child does; return its exit status."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    program = msgspec.json.decode(Path(path).read_bytes(), type=Program)
+    _enter(program, files)
+    return _be_rank(program)
 
 
 def _enter(program: Program, files: list[int]) -> None:
@@ -187,16 +149,10 @@ def _enter(program: Program, files: list[int]) -> None:
     os.dup2(errors, 2)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def call(what: str, result: int) -> None:
-        if result:
-            raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
-
-    call("entering a host's network", libc.setns(network, _CLONE_NEWNET))
-    call("entering a host's mounts", libc.setns(mounts, _CLONE_NEWNS))
-    call("mounts of its own", libc.unshare(_CLONE_NEWNS))
-    call("private mounts", libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+    check_call(libc.setns(network, CLONE_NEWNET), "entering a host's network: ")
+    check_call(libc.setns(mounts, CLONE_NEWNS), "entering a host's mounts: ")
+    check_call(libc.unshare(CLONE_NEWNS), "mounts of its own: ")
+    check_call(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "private mounts: ")
     if Path("/etc/hosts").exists():
         libc.mount(f"{program.names}/hosts".encode(), b"/etc/hosts", None, _MS_BIND, None)
     for each in (*files, null):

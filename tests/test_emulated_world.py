@@ -314,7 +314,7 @@ def test_a_fork_into_a_pid_namespace_that_has_ended_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("_CLONE_NEWPID", 1, "makes no PID namespace here: .*Invalid argument"),
+        ("CLONE_NEWPID", 1, "makes no PID namespace here: .*Invalid argument"),
         ("_INIT", ("sh", "-c", "echo mount /proc failed >&2; exit 1"), "mount /proc failed"),
         ("_INIT", ("sh", "-c", "exit 3"), "ended with status 3"),
         ("_INIT", ("no-such-command",), "no-such-command"),

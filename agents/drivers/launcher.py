@@ -15,20 +15,18 @@ Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signa
 *thread* that made a process ends, which is why a Launcher is made in the main thread only.
 """
 
-import contextlib
 import ctypes
 import gc
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from weft.agents.drivers.messages import (
@@ -44,7 +42,9 @@ from weft.agents.ranks import RankConfig
 from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.forks import Forks
 from weft.base.garbage import uncollected
+from weft.base.libc import CLONE_NEWNET, die_with_parent, libc, wake_in_time
 from weft.base.outputs import killed
 from weft.base.private_files import open_private
 
@@ -56,10 +56,6 @@ ANSWER_LIMIT_S = 60.0
 gone."""
 LOOK_S = 1.0
 """Between two looks at what the launcher does."""
-
-_CLONE_NEWNET = 0x40000000
-_PR_SET_PDEATHSIG = 1
-_PR_SET_TIMERSLACK = 29
 
 
 class Launcher:
@@ -256,23 +252,15 @@ def tail(path: Path, lines: int = 12) -> str:
     return "\n".join(text[-lines:])
 
 
-def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the thread that made it ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)  # the parent ended before the call
-
-
 def enter_network_namespace(path: str) -> None:
     """Move this thread into a network namespace (os.setns comes with Python 3.12 only).
 
     Raises:
         MachineError: there is no such namespace, or no right to enter it.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
     try:
         with open(path, "rb") as namespace:
-            failed = libc.setns(namespace.fileno(), _CLONE_NEWNET)
+            failed = libc.setns(namespace.fileno(), CLONE_NEWNET)
     except OSError as error:
         raise MachineError(
             f"network namespace {path}: {error.strerror}; is its host running?"
@@ -281,12 +269,11 @@ def enter_network_namespace(path: str) -> None:
     refuse(failed, f"network namespace {path}: {reason}; entering one needs root", MachineError)
 
 
-def _rank_process(spawn: Spawn, launcher: int) -> int:
+def _rank_process(spawn: Spawn) -> int:
     """Do what the forked child does; return its exit status."""
     from weft.agents.drivers.rank import run_rank
 
-    die_with_parent(launcher)
-    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; the default of 50 us is late
+    wake_in_time()
     config = spawn.config
     if config.log:
         with open_private(Path(config.log), "ab") as log:
@@ -297,81 +284,33 @@ def _rank_process(spawn: Spawn, launcher: int) -> int:
     return run_rank(config)
 
 
-def _fork(spawn: Spawn, close_in_child: list[socket.socket]) -> int:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    launcher = os.getpid()
-    pid = os.fork()
-    if pid:
-        return pid
-    status = 1
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        for connection in close_in_child:
-            connection.close()
-        status = _rank_process(spawn, launcher)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        sys.stdout.flush()
-        os._exit(status)
-
-
-def _kill(ranks: dict[int, int], channel: LineChannel) -> None:
-    """Kill every child that is left, a stopped one, too, and report their ends."""
-    for pid in ranks:
-        os.kill(pid, signal.SIGKILL)
-    for pid, rank in ranks.items():
-        _, status = os.waitpid(pid, 0)
-        channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
-    ranks.clear()
-
-
-def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
-    """Report every child that has ended."""
-    with contextlib.suppress(ChildProcessError):
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        while pid:
-            rank = ranks.pop(pid, -1)
-            channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
-            pid, status = os.waitpid(-1, os.WNOHANG)
-
-
 def serve(channel: LineChannel, algorithms: Sequence[str]) -> None:
     """Be the launcher process: warm up for the algorithms, fork on request, report exits, until the
     runner is gone."""
-    wake_receive, wake_send = socket.socketpair()
-    wake_receive.setblocking(False)
-    wake_send.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
-    signal.set_wakeup_fd(wake_send.fileno(), warn_on_full_buffer=False)
-    ranks: dict[int, int] = {}
+
+    def ended(rank: int, pid: int, status: int) -> None:
+        channel.send(Exited(rank=rank, pid=pid, status=status))
+
+    forks = Forks(channel.socket, ended)
+
+    def take() -> bool:
+        for message in channel.receive():
+            if isinstance(message, Spawn):
+                rank = message.config.rank
+                pid = forks.fork(rank, partial(_rank_process, message))
+                channel.send(Spawned(rank=rank, pid=pid))
+            elif isinstance(message, EndRanks):
+                forks.kill_all()
+                channel.send(RanksEnded())
+        return not channel.closed
+
     with uncollected():
         from weft.agents.drivers.rank import warm_up
 
         warm_up(algorithms or None)
         gc.freeze()  # the forked children share what is loaded instead of copying it at collections
     channel.send(Warm())
-    try:
-        while not channel.closed:
-            select.select([channel.socket, wake_receive], [], [])
-            with contextlib.suppress(BlockingIOError):
-                wake_receive.recv(4096)
-            for message in channel.receive():
-                if isinstance(message, Spawn):
-                    pid = _fork(message, [channel.socket, wake_receive, wake_send])
-                    ranks[pid] = message.config.rank
-                    channel.send(Spawned(rank=ranks[pid], pid=pid))
-                elif isinstance(message, EndRanks):
-                    _kill(ranks, channel)
-                    channel.send(RanksEnded())
-            _reap(ranks, channel)
-    finally:
-        _kill(ranks, channel)
+    forks.serve(take)
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ these wake the driver when a sink is whole.
 """
 
 import contextlib
-import ctypes
 import errno
 import os
 import resource
@@ -58,6 +57,7 @@ from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.base.errors import MachineError
 from weft.base.jit import Words
+from weft.base.libc import wake_in_time
 from weft.base.machine_code import bound
 
 BATCHES_A_ROUND = 4
@@ -75,7 +75,6 @@ _SO_NO_CHECK = 11
 _IP_PKTINFO = 8
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DO = 2
-_PR_SET_TIMERSLACK = 29
 
 SOCKET_OPTIONS = (
     (socket.SOL_SOCKET, _SO_NO_CHECK, 1),
@@ -182,7 +181,7 @@ class UdpDriver:
         if self._workers:
             self._start_workers(receive_buffer_bytes)
             self._loop.workers = self._whole
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        wake_in_time()
         self._errors_before = _udp_errors()
         self._serve = self._bound()
 

@@ -1,6 +1,5 @@
 """The switches of one process: the packet loop in a thread, and what other threads ask of it."""
 
-import ctypes
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import InputError, RunError, refuse
+from weft.base.libc import wake_in_time
 from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.dataplane import layout
@@ -26,7 +26,6 @@ from weft.switch.realtime.notifier import Notifier, PacketsOut
 from weft.switch.realtime.ports import PortSockets
 from weft.switch.realtime.traces import Traces
 
-PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
@@ -192,7 +191,7 @@ class SwitchProcess:
             self.end_captures()
 
     def _run(self) -> None:
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+        wake_in_time()
         try:
             while not self._stopping:
                 loop.run_loop(self.dataplane.context, self.sockets.io)

@@ -11,11 +11,11 @@ from contextlib import ExitStack
 import numpy as np
 
 from weft.base.errors import RunError, refuse
+from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.switch.realtime import bare
 from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_receiver, open_sender
 from weft.tools.bench.udp_floor import ip, main, measured_apart
-from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, libc
 
 HOPS = 48_000
 LINKS = 12

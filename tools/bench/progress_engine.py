@@ -42,9 +42,10 @@ from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportO
 from weft.agents.transport.endpoint import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.tools.bench.progress_needs import MODES, OWN, PAPER, needs_of
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S, quickest_ns
-from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, libc, run_batch
+from weft.topo.worlds.emulated.namespaces import run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

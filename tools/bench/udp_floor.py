@@ -18,8 +18,9 @@ from weft.agents.drivers.progress_engine import Messages, force_buffer
 from weft.agents.drivers.udp import SOCKET_OPTIONS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S
-from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, in_namespace, libc
+from weft.topo.worlds.emulated.namespaces import in_namespace
 
 PACKETS = 40_000
 PAYLOAD_BYTES = 4096

@@ -13,13 +13,11 @@ from pathlib import Path
 
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.base.limits import allow_files, check_address_space
 from weft.topo.network import Topology
 from weft.topo.worlds.emulated.namespaces import (
-    CLONE_NEWNET,
-    check_call,
     in_thread,
-    libc,
     run_batch,
 )
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace

@@ -2,9 +2,7 @@
 counters of interfaces."""
 
 import array
-import ctypes
 import fcntl
-import os
 import re
 import socket
 import struct
@@ -19,8 +17,8 @@ import msgspec
 from weft.base import children, documents
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError
+from weft.base.libc import CLONE_NEWNET, check_call, libc
 
-CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
 _INTERFACE_NAME_BYTES = 16
 _OFFLOADS = {
@@ -31,8 +29,6 @@ _OFFLOADS = {
     0x2C: "generic receive",  # ETHTOOL_SGRO
 }
 """The ethtool commands that switch an offload (linux/ethtool.h), each with what it is called."""
-
-libc = ctypes.CDLL(None, use_errno=True)
 
 Result = TypeVar("Result")
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
@@ -71,13 +67,6 @@ def in_thread(work: Callable[[], Result]) -> Result:
 
     threading.Thread(target=run, daemon=True).start()
     return outcome.result()
-
-
-def check_call(result: int, what: str = "") -> None:
-    """Raise OSError, which says why ``what`` failed, unless a call of libc returned 0."""
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}{os.strerror(number)}")
 
 
 def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:

@@ -19,10 +19,9 @@ from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
 from weft.base.effort import start_time
 from weft.base.errors import MachineError, RunError
 from weft.base.garbage import uncollected
+from weft.base.libc import CLONE_NEWPID, check_call, libc
 from weft.base.outputs import killed
-from weft.topo.worlds.emulated.namespaces import check_call, libc
 
-_CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"
 
 _NO_NAME_SERVER = "mount --bind /dev/null /etc/resolv.conf 2>/dev/null"
@@ -146,14 +145,14 @@ def _children_in(ns: int | None) -> Iterator[None]:
     try:
         with uncollected():  # finalizers may want threads, and gRPC aborts where it gets none
             # First, as a user namespace may let one out of the PID namespace and not back in.
-            check_call(libc.setns(own, _CLONE_NEWPID), "setns of a PID namespace: ")
+            check_call(libc.setns(own, CLONE_NEWPID), "setns of a PID namespace: ")
             if ns is None:
-                check_call(libc.unshare(_CLONE_NEWPID), "unshare of a PID namespace: ")
+                check_call(libc.unshare(CLONE_NEWPID), "unshare of a PID namespace: ")
             else:
-                check_call(libc.setns(ns, _CLONE_NEWPID), "setns of a PID namespace: ")
+                check_call(libc.setns(ns, CLONE_NEWPID), "setns of a PID namespace: ")
             try:
                 yield
             finally:
-                check_call(libc.setns(own, _CLONE_NEWPID), "setns of a PID namespace: ")
+                check_call(libc.setns(own, CLONE_NEWPID), "setns of a PID namespace: ")
     finally:
         os.close(own)

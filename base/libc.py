@@ -1,0 +1,32 @@
+"""Calls of the kernel that Python has no words for, or has them only since 3.12."""
+
+import ctypes
+import os
+import signal
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def check_call(result: int, what: str = "") -> None:
+    """Raise OSError, which says why ``what`` failed, unless a call of libc returned 0."""
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}{os.strerror(number)}")
+
+
+def die_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the thread that made it ends."""
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # the parent ended before the call
+
+
+def wake_in_time() -> None:
+    """Let timers of this thread end when they are to, and not up to 50 us later."""
+    libc.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns
