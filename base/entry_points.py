@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -17,14 +16,11 @@ held: Callable[[], AbstractContextManager[None]] = nullcontext
 them. It sets this; whoever is handed packets and the time knows no signals."""
 
 
-@cache
-def brought(
-    group: str,
-    *needs: str,
-    taken: Collection[str] = (),
-    check: Callable[[Any], object] = lambda one: None,
+def objects_of(
+    group: str, needs: Collection[str], taken: Collection[str], check: Callable[[Any], object]
 ) -> dict[str, Any]:
-    """Return the objects of a group of entry points by their own names.
+    """Return the objects of a group of entry points by their own names. A
+    `weft.base.registry.Registry` asks for them.
 
     One that cannot be loaded, that is no object with a ``name`` and all of the attributes `needs`,
     whose name is `taken` (or another package's already), or for which `check` raises an error is

@@ -26,7 +26,7 @@ from weft.experiments.families.flows.checks import (
 from weft.experiments.families.flows.gpt import MODELS
 from weft.experiments.families.flows.load import FILES, algorithms_for, graph_of, notes_on
 from weft.experiments.families.flows.resolve import own_of_workload
-from weft.experiments.families.flows.workload import WorkloadOptions, described_workloads
+from weft.experiments.families.flows.workload import WORKLOADS, WorkloadOptions
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration
@@ -44,9 +44,9 @@ from weft.experiments.theory.static_paths import (
 )
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
 from weft.topo.faults import (
+    FAULTS,
     Fault,
     Outage,
-    fault_kinds,
     lasting_lines,
     slow_rates_bps,
     split_line,
@@ -135,7 +135,7 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     The counts of `COUNTED` alone have limits of their own, since no switch is brought up.
     """
     of_flows = workload not in workloads()
-    named = (*MODELS, *described_workloads())
+    named = (*MODELS, *WORKLOADS)
     if of_flows and workload not in named and Path(workload).suffix not in FILES:
         choose("workload", workload, (*workloads(), *named, *(f"FILE{end}" for end in FILES)))
     words = f"workload {shown(workload)}" if of_flows else workload
@@ -221,7 +221,7 @@ def _with_faults(
     outages: list[Outage] = []
     for line in lines:
         link, action = split_line(line)
-        if not action.strip() or getattr(fault_kinds().get(action.strip()), "is_plain", False):
+        if not action.strip() or getattr(FAULTS.get(action.strip()), "is_plain", False):
             failed.append(link.strip())
         else:
             outages.append(_lasting(line))

@@ -19,7 +19,7 @@ from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
 from weft.base.errors import InputError, RunError
-from weft.controller.features.registry import brought_features
+from weft.controller.features.registry import FEATURES
 from weft.controller.messages import EntityMessages
 from weft.controller.plan import Update
 from weft.controller.program_names import ProgramNames
@@ -124,7 +124,7 @@ class LoadableProgram:
 
     def __init__(self, p4info: Any, device_config: bytes) -> None:
         """Hold a program by its ``p4.config.v1.P4Info`` and its BMv2 JSON."""
-        self.names = ProgramNames(p4info, [each.name for each in brought_features()])
+        self.names = ProgramNames(p4info, [*FEATURES.others])
         self.messages = EntityMessages(p4info)
         self.config = p4runtime_pb2.ForwardingPipelineConfig(
             p4info=p4info, p4_device_config=device_config

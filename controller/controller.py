@@ -18,7 +18,7 @@ from weft.controller.client import (
 )
 from weft.controller.counters import Cell, LinkCells, LinkCounters
 from weft.controller.entities import Entity
-from weft.controller.features.registry import all_features
+from weft.controller.features.registry import FEATURES
 from weft.controller.plan import Plan, Update, diff
 from weft.topo.clos import Topology
 
@@ -161,7 +161,7 @@ class Controller:
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Return the packets and bytes sent and lost on every direction of every link, by (from,
         to), as far as switches that run the fabric's program have counted them."""
-        features = [each for each in all_features() if each.counters or each.host_counters]
+        features = [each for each in FEATURES.values() if each.counters or each.host_counters]
         everywhere = [self.names.name(one) for each in features for one in each.counters]
         at_hosts = [self.names.name(one) for each in features for one in each.host_counters]
         cells: dict[str, list[Cell]] = {

@@ -6,7 +6,7 @@ from typing import Any
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
-from weft.controller.features.registry import OWN, all_features
+from weft.controller.features.registry import FEATURES
 from weft.controller.plan import Plan, merge
 from weft.controller.program_names import ProgramNames
 from weft.topo.network import Topology
@@ -27,15 +27,13 @@ def fabric_plan(
     of a feature that does not exist.
     """
     planning = Planning(names, topology, seed, without, wants or {}, options or {})
-    features = all_features()
-    known = [each.name for each in features]
     for name in planning.wants:
-        if name not in known:
+        if name not in FEATURES:
             raise InputError(
-                f"P4 feature {name!r} is unknown{did_you_mean(name, known)}: something can be "
-                f"wanted of {', '.join(known)}"
+                f"P4 feature {name!r} is unknown{did_you_mean(name, FEATURES)}: something can be "
+                f"wanted of {', '.join(FEATURES)}"
             )
-    planned = {each.name: _planned(each, planning) for each in features}
+    planned = {each.name: _planned(each, planning) for each in FEATURES.values()}
     return Plan(
         merge(*(each.entities for each in planned.values())),
         {name: each.provides for name, each in planned.items() if each.provides is not None},
@@ -45,7 +43,7 @@ def fabric_plan(
 def wants_of(demand: Demand, topology: Topology) -> dict[str, Any]:
     """Return what a run wants of each feature, by the feature's name, where that is anything."""
     found = {}
-    for each in all_features():
+    for each in FEATURES.values():
         with blamed(each, "wanted"):
             found[each.name] = each.wanted(demand, topology)
     return {name: wanted for name, wanted in found.items() if wanted is not None}
@@ -60,7 +58,7 @@ def _planned(feature: Feature, planning: Planning) -> Planned:
             strange = ", ".join(map(str, planned.entities.keys() - switches))
             refuse(strange, f"there is no switch {strange}", ValueError)
     except InputError as error:
-        if feature in OWN:
+        if feature.name in FEATURES.own:
             raise
         raise InputError(f"P4 feature {feature.name!r}: {error}") from error
     return planned

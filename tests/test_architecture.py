@@ -16,7 +16,7 @@ from typing import TypeGuard
 import pytest
 from google.protobuf import text_format
 
-from weft.controller.features.registry import OWN
+from weft.controller.features.registry import FEATURES
 from weft.experiments.scenario.families import families
 from weft.switch.compiler import compile_cached
 from weft.switch.messages import p4info_pb2
@@ -442,8 +442,8 @@ def table_names() -> list[str]:
 def of_features() -> re.Pattern[str]:
     """What finds names of features, of their tables and of their counters in a text."""
     names = {
-        *(each.name for each in OWN),
-        *(name for each in OWN for name in (*each.counters, *each.host_counters)),
+        *(each.name for each in FEATURES.values()),
+        *(name for each in FEATURES.values() for name in (*each.counters, *each.host_counters)),
         *(name.rpartition(".")[2] for name in table_names()),
     }
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")

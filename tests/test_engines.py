@@ -40,7 +40,7 @@ from weft.experiments.engines import gather, local, work
 from weft.experiments.engines.engine import Need, check_versions
 from weft.experiments.engines.gather import AHEAD, MOST_LOSSES, gathered, said
 from weft.experiments.engines.local import WORKER_BYTES, Local, Processes, fitting
-from weft.experiments.engines.registry import engines, place_of
+from weft.experiments.engines.registry import ENGINES, place_of
 from weft.experiments.engines.work import OtherVersionError
 from weft.experiments.runs.runner import run
 from weft.experiments.scenario.sweep import Experiment
@@ -350,8 +350,8 @@ def test_an_engine_that_is_not_installed_is_said(
 
 
 def test_every_engine_says_its_forms() -> None:
-    assert list(engines())[:3] == ["local", "dask", "ray"]
-    for name, engine in engines().items():
+    assert list(ENGINES)[:3] == ["local", "dask", "ray"]
+    for name, engine in ENGINES.items():
         assert all(form.startswith(name) for form in engine.forms)
 
 

@@ -8,6 +8,7 @@ from tests.fault_lines import parse_faults
 from weft.base.errors import InputError
 from weft.topo.clos import leaf_spine
 from weft.topo.faults import (
+    FAULTS,
     OPCODE_KINDS,
     Fault,
     Line,
@@ -17,7 +18,6 @@ from weft.topo.faults import (
     PacketMatch,
     slow_rates_bps,
 )
-from weft.topo.faults import fault as fault_module
 from weft.topo.faults.packets import EVERY, PacketKind
 
 
@@ -171,7 +171,7 @@ class ScratchKind:
 
 def test_a_fault_that_no_world_carries_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be a run without a fault, and nobody told."""
-    monkeypatch.setattr(fault_module, "brought", lambda *_, **__: {"scratch": ScratchKind()})
+    monkeypatch.setitem(FAULTS.others, "scratch", ScratchKind())
     with pytest.raises(InputError, match=r"'h0:scratch': 'scratch' of another package makes a Scr"):
         Fault.parse("h0:scratch")
 

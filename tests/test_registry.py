@@ -48,7 +48,7 @@ class Facts(msgspec.Struct):
 
 
 def fruit() -> Registry:
-    return Registry("shop.fruit", "THINGS", "weft.no_such_group", Facts)
+    return Registry("weft.no_such_group", "shop.fruit:THINGS", facts=Facts)
 
 
 def is_imported() -> bool:
@@ -56,38 +56,38 @@ def is_imported() -> bool:
 
 
 def test_modules_are_imported_once_and_then_only_for_their_objects(folder: Path) -> None:
-    assert fruit().names() == ("apple", "plum") and is_imported()
+    assert tuple(fruit()) == ("apple", "plum") and is_imported()
     forget()
     again = fruit()
-    assert again.names() == ("apple", "plum")
-    assert again.fact("apple", "colours") == ["green", "red"] and again.is_own("apple")
+    assert tuple(again) == ("apple", "plum")
+    assert again.fact("apple", "colours") == ["green", "red"] and "apple" in again.own
     assert not is_imported()
-    assert again.get("plum").colours == {"blue"} and is_imported()
+    assert again["plum"].colours == {"blue"} and is_imported()
 
 
 def test_another_module_or_another_content_is_found(folder: Path) -> None:
-    assert fruit().names() == ("apple", "plum")
+    assert tuple(fruit()) == ("apple", "plum")
     forget()
     (folder / "bushes.py").write_text(TWO.replace("apple", "berry").replace("plum", "currant"))
-    assert fruit().names() == ("berry", "currant", "apple", "plum")
+    assert tuple(fruit()) == ("berry", "currant", "apple", "plum")
     forget()
     (folder / "bushes.py").write_text(TWO.replace("apple", "holly").replace("plum", "currant"))
-    assert fruit().names() == ("holly", "currant", "apple", "plum")
+    assert tuple(fruit()) == ("holly", "currant", "apple", "plum")
     forget()
     (folder.parent / "base.py").write_text("# Objects may be made of what is here.")
-    assert fruit().names() and is_imported()
+    assert tuple(fruit()) and is_imported()
 
 
 @pytest.mark.parametrize(
     "spoilt", ["", "{", '{"apple": ', "[]", '{"apple": 5}', '{"apple": {"module": "trees"}}']
 )
 def test_what_is_kept_and_cannot_be_read_is_found_anew(folder: Path, spoilt: str) -> None:
-    fruit().names()
+    assert tuple(fruit())
     (kept,) = (folder.parent.parent / "cache").iterdir()
     good = kept.read_text()
     kept.write_text(spoilt)
     forget()
-    assert fruit().names() == ("apple", "plum")
+    assert tuple(fruit()) == ("apple", "plum")
     assert kept.read_text() == good
 
 
@@ -98,7 +98,7 @@ def test_without_a_cache_folder_modules_are_imported_each_time(
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "file"))
     for _ in range(2):
         forget()
-        assert fruit().names() == ("apple", "plum") and is_imported()
+        assert tuple(fruit()) == ("apple", "plum") and is_imported()
 
 
 @pytest.mark.parametrize("asked", ["--version", "--help", "run"])
@@ -128,7 +128,7 @@ def test_several_processes_may_look_at_once(folder: Path) -> None:
         "import msgspec\n"
         "from weft.base.registry import Registry\n"
         "Facts = msgspec.defstruct('Facts', [('colours', list[str])])\n"
-        "print(*Registry('shop.fruit', 'THINGS', 'weft.no_such_group', Facts).names())\n"
+        "print(*Registry('weft.no_such_group', 'shop.fruit:THINGS', facts=Facts))\n"
     )
     running = [
         subprocess.Popen(

@@ -38,7 +38,7 @@ RATE_BPS = 1_000_000_000
 
 def carried_by(found: Plan, strategy: str, block_bytes: int = 256) -> Carried:
     made = Carrier(Flows(HOSTS, RATE_BPS, 50.0, block_bytes), lambda host: (host // 2,))
-    made.add(found, STRATEGIES.get(strategy))
+    made.add(found, STRATEGIES[strategy])
     return made.carried()
 
 
@@ -54,7 +54,7 @@ def group_of(carried: Carried, **more: Any) -> Group:
 
 
 @given(
-    reshardings(HOSTS), st.sampled_from(QUICK), st.sampled_from(STRATEGIES.names()),
+    reshardings(HOSTS), st.sampled_from(QUICK), st.sampled_from([*STRATEGIES]),
     st.sampled_from([0.0, 0.0, 0.05]), st.integers(0, 99),
 )  # fmt: skip
 def test_every_tile_is_there(
@@ -69,7 +69,7 @@ def test_every_tile_is_there(
     group_of(carried, faults=faults).complete(request_of(carried))
 
 
-@given(reshardings(HOSTS), st.sampled_from(STRATEGIES.names()))
+@given(reshardings(HOSTS), st.sampled_from([*STRATEGIES]))
 def test_bytes_sent_are_those_of_the_unit_tasks(
     asked: tuple[Mesh, Mesh, list[Tensor]], strategy: str
 ) -> None:
@@ -110,7 +110,7 @@ def test_what_is_not_sent_is_found() -> None:
 
 
 def test_memory_is_at_most_twice_the_tiles() -> None:
-    for strategy in STRATEGIES.names():
+    for strategy in STRATEGIES:
         tensor = Tensor((16, 12), "float32", "S0R", "RS0")
         found = plan(Mesh((0, 1), 4), Mesh((2, 3), 4), [tensor])
         carried = carried_by(found, strategy)
@@ -124,7 +124,7 @@ def test_a_chain_visits_hosts_of_a_switch_one_after_the_other() -> None:
     tensor = Tensor((64,), "int32", "R", "R")
     found = plan(Mesh((2,), 1), Mesh((0, 4, 3, 1), 1), [tensor])
     made = Carrier(Flows(HOSTS, RATE_BPS, 50.0, 256), lambda host: (host // 2,))
-    made.add(found, STRATEGIES.get("broadcast"))
+    made.add(found, STRATEGIES["broadcast"])
     graph = made.carried().graph
     flows = graph.flows.tolist()
     assert [graph.source[flow] for flow in flows] == [2, 3, 0, 1]
@@ -358,10 +358,7 @@ def test_the_model_of_strategies() -> None:
     rate_bps = 8_000_000_000  # a byte a nanosecond
     like = Carrier(Flows(3, rate_bps, 1e9, whole // 64))
     links = Links(rate_bps, 1, whole // 64, headers=False)
-    times_t = {
-        name: time_ns(found, STRATEGIES.get(name), like, links) / whole
-        for name in STRATEGIES.names()
-    }
+    times_t = {name: time_ns(found, STRATEGIES[name], like, links) / whole for name in STRATEGIES}
     assert times_t == pytest.approx({
         "send-recv": 8, "send-recv+allgather": 2, "global-allgather": 1.5,
         "broadcast": 1 + 1 / 64, "multicast": 1,
@@ -384,7 +381,7 @@ SMALL_SLICES: list[dict[str, Any]] = [
 def test_auto_is_the_best_where_slices_are_smaller_than_a_packet(
     asked: dict[str, Any], network: dict[str, Any]
 ) -> None:
-    strategies = (*STRATEGIES.names(), AUTO)
+    strategies = (*STRATEGIES, AUTO)
     results = run(Scenario("reshard", world="simulated", strategies=strategies, **asked, **network))
     assert results.verified
     times = {each.algorithm: each.completion_ns or 0 for each in results.runs}
@@ -411,7 +408,7 @@ def test_more_groups_than_tables_hold_are_refused(monkeypatch: pytest.MonkeyPatc
     assert not carried_by(found, "broadcast").graph.groups
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES.names())
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_slice_that_nobody_sends_is_missed(strategy: str) -> None:
     """A plan that leaves out a unit task: the tile that lacks it is told, by its device."""
     tensor = Tensor((8, 6), "int32", "S0R", "RS1")
@@ -433,7 +430,7 @@ def test_groups_are_as_many_as_tables_hold() -> None:
 
 @settings(max_examples=12)
 @given(
-    reshardings(HOSTS), st.sampled_from(STRATEGIES.names()), st.sampled_from([0.0, 0.02]),
+    reshardings(HOSTS), st.sampled_from([*STRATEGIES]), st.sampled_from([0.0, 0.02]),
     st.sampled_from(["ecmp", "spray", "ethereal"]),
 )  # fmt: skip
 def test_every_tile_is_there_in_the_simulated_world(

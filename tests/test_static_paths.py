@@ -34,7 +34,7 @@ from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
 from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine
-from weft.topo.faults import Line, Outage, OutageKind, fault
+from weft.topo.faults import FAULTS, Line, Outage, OutageKind
 
 NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))
 RATE, QUEUE = 10**9, 1 << 24
@@ -304,7 +304,7 @@ class Mute(OutageKind):
 def test_a_fault_of_another_package_is_analysed_as_its_kind_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fault, "brought", lambda *_, **__: {"mute": Mute()})
+    monkeypatch.setitem(FAULTS.others, "mute", Mute())
     muted, failed, at_start = (
         analysis_of("alltoall", {"fault": [line]}).to_dict()["link_bytes"]
         for line in ("leaf0-spine1:mute", "leaf0-spine1", "leaf0-spine1:fail,at=0")

@@ -29,11 +29,10 @@ class AlgorithmFacts(msgspec.Struct):
 
 
 ALGORITHMS = Registry(
-    "weft.agents.collectives.algorithms",
-    "ALGORITHMS",
     "weft.algorithms",
-    AlgorithmFacts,
-    "weft.agents.collectives.algorithm:Algorithm",
+    "weft.agents.collectives.algorithms:ALGORITHMS",
+    facts=AlgorithmFacts,
+    kind="weft.agents.collectives.algorithm:Algorithm",
 )
 """All algorithms: instances of `weft.agents.collectives.algorithm.Algorithm`."""
 
@@ -71,19 +70,18 @@ def interleaved_algorithms() -> dict[str, tuple[str, str]]:
 
 def baseline() -> str:
     """Return the algorithm with which others are compared if nothing else is said."""
-    return next(name for name in ALGORITHMS.names() if ALGORITHMS.fact(name, "baseline"))
+    return next(name for name in ALGORITHMS if ALGORITHMS.fact(name, "baseline"))
 
 
 def _in_order(collective: str, listed: str = "") -> tuple[str, ...]:
     """Return a collective's algorithms by their positions, in the list of another name if one is
     given."""
-    known = ALGORITHMS.names()
 
     def place(name: str) -> tuple[bool, int]:
-        position = ALGORITHMS.fact(name, "position").get(listed or collective, len(known))
-        return not ALGORITHMS.is_own(name), position
+        position = ALGORITHMS.fact(name, "position").get(listed or collective, len(ALGORITHMS))
+        return name not in ALGORITHMS.own, position
 
-    able = (name for name in known if collective in ALGORITHMS.fact(name, "collectives"))
+    able = (name for name in ALGORITHMS if collective in ALGORITHMS.fact(name, "collectives"))
     return tuple(sorted(able, key=place))
 
 

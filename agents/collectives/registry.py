@@ -19,13 +19,13 @@ def algorithm_of(collective: str, name: str) -> Algorithm:
             f"{collective} has no algorithm {name!r}: choose from "
             f"{', '.join(known.get(collective, ('no collective of that name',)))}"
         )
-    found: Algorithm = ALGORITHMS.get(name)
+    found: Algorithm = ALGORITHMS[name]
     return found
 
 
 def named(name: str) -> Algorithm | None:
     """Return the algorithm of a name, whatever it does; None where there is none of that name."""
-    return ALGORITHMS.get(name) if name in ALGORITHMS.names() else None
+    return ALGORITHMS.get(name)
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:

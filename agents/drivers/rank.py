@@ -335,14 +335,14 @@ def warm_up(asked: Collection[str] | None = None) -> None:
         (algorithm_of(collective, name), Request(0, collective, name, 750, "float32"))
         for collective, names in algorithms().items()
         for name in names
-        if (ALGORITHMS.is_own(name) if asked is None else name in asked)
+        if (name in ALGORITHMS.own if asked is None else name in asked)
     ]
     requests = [each for kind, each in considered if kind.unicast or kind.multicasts]
-    own = [each for each in requests if ALGORITHMS.is_own(each.algorithm)]
+    own = [each for each in requests if each.algorithm in ALGORITHMS.own]
     fetching = (each for each in own if "cutoff" in ALGORITHMS.fact(each.algorithm, "heeds"))
     _run_between_two([*own, *(replace(each, cutoff="fetch-only") for each in fetching)])
     for request in requests:
-        if not ALGORITHMS.is_own(request.algorithm):
+        if request.algorithm not in ALGORITHMS.own:
             with contextlib.suppress(Exception):
                 algorithm_of(request.collective, request.algorithm).check(request)
                 _run_between_two([request])

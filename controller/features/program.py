@@ -7,7 +7,7 @@ from pathlib import Path
 from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError, refuse
-from weft.controller.features.registry import brought_features
+from weft.controller.features.registry import FEATURES
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.fabric_program import AGGREGATION_VALUES, fabric_macros, fabric_program
 
@@ -32,7 +32,7 @@ def program_options() -> tuple[list[Path], dict[str, str | None]]:
 
     Raises `InputError` if a feature's file is not there.
     """
-    features = brought_features()
+    features = FEATURES.others.values()
     if not features:
         return [], {}
     lines = []

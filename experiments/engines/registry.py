@@ -1,18 +1,14 @@
 """The engines there are, and what ``--on`` says."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
 from weft.base.arguments import text
-from weft.base.entry_points import brought
 from weft.base.errors import InputError, did_you_mean
+from weft.base.registry import Registry
 from weft.experiments.engines.dask import Dask
 from weft.experiments.engines.engine import Engine
 from weft.experiments.engines.local import Local
 from weft.experiments.engines.ray import Ray
-
-GROUP = "weft.engines"
 
 
 @dataclass(frozen=True)
@@ -32,11 +28,8 @@ class Place:
         return f"{self.engine.name}{self.where}"
 
 
-@cache
-def engines() -> Mapping[str, Engine]:
-    """Return all engines by their names, those of other packages last."""
-    own: dict[str, Engine] = {each.name: each for each in (Local(), Dask(), Ray())}
-    return {**own, **brought(GROUP, "forms", "check", "open", taken=tuple(own))}
+ENGINES = Registry("weft.engines", (Local(), Dask(), Ray()), needs=("forms", "check", "open"))
+"""All engines, each an `Engine`."""
 
 
 def place_of(on: str) -> Place:
@@ -44,10 +37,10 @@ def place_of(on: str) -> Place:
     MachineError for an engine that is not installed."""
     on = text("on", on, "'local:8'")
     name = on.replace("+", ":", 1).partition(":")[0]
-    engine = engines().get(name)
+    engine = ENGINES.get(name)
     if engine is None:
-        forms = ", ".join(form for engine in engines().values() for form in engine.forms)
-        hint = did_you_mean(name, engines())
+        forms = ", ".join(form for engine in ENGINES.values() for form in engine.forms)
+        hint = did_you_mean(name, ENGINES)
         raise InputError(f"--on {on!r}: there is no engine {name!r}{hint}; say {forms}")
     where = on[len(name) :]
     engine.check(where)

@@ -24,11 +24,10 @@ class SchemeFacts(msgspec.Struct):
 
 
 SCHEMES = Registry(
-    "weft.experiments.paths.schemes",
-    "SCHEMES",
     "weft.path_schemes",
-    SchemeFacts,
-    "weft.experiments.paths.scheme:PathScheme",
+    "weft.experiments.paths.schemes:SCHEMES",
+    facts=SchemeFacts,
+    kind="weft.experiments.paths.scheme:PathScheme",
 )
 """All path schemes: instances of `weft.experiments.paths.scheme.PathScheme`."""
 
@@ -40,14 +39,13 @@ COMPARED = "ecmp,ecmp-4,spray,ethereal"
 def described_schemes() -> dict[str, str]:
     """Return what help says of every scheme, by its name; N stands for a number. Schemes of other
     packages come last."""
-    known = SCHEMES.names()
 
     def place(name: str) -> tuple[bool, int]:
         position = SCHEMES.fact(name, "position")
-        return not SCHEMES.is_own(name), len(known) if position is None else position
+        return name not in SCHEMES.own, len(SCHEMES) if position is None else position
 
     found = {}
-    for name in sorted(known, key=place):
+    for name in sorted(SCHEMES, key=place):
         found[name] = SCHEMES.fact(name, "about")
         if pieces := SCHEMES.fact(name, "about_pieces"):
             found[f"{name}-N"] = pieces
@@ -75,7 +73,7 @@ def unassigned_schemes() -> tuple[str, ...]:
     return tuple(
         name
         for name in scheme_names()
-        if name in SCHEMES.names()  # whoever cuts flows into pieces is the transport
+        if name in SCHEMES  # whoever cuts flows into pieces is the transport
         and _fact(name, "entropy") == "fixed"
         and not _fact(name, "assigned")
     )

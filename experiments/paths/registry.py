@@ -24,8 +24,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 @cache
 def scheme_of(name: str) -> PathScheme:
     """Return the scheme of a name. Raises `InputError` for an unknown one."""
-    if name in SCHEMES.names():
-        return _checked(SCHEMES.get(name), name)
+    if name in SCHEMES:
+        return _checked(SCHEMES[name], name)
     pieces = re.fullmatch(r"(.+)-([0-9]{1,20})", name)
     if pieces is None or f"{pieces[1]}-N" not in scheme_names():
         hint = did_you_mean(name, [each for each in scheme_names() if not each.endswith("-N")])
@@ -39,7 +39,7 @@ def scheme_of(name: str) -> PathScheme:
         f"paths {name!r} cuts a flow into {lanes} pieces: {pieces[1]}-2 to "
         f"{pieces[1]}-{MAX_LANES} are possible, and {pieces[1]} leaves it whole",
     )
-    whole = SCHEMES.get(pieces[1])
+    whole = SCHEMES[pieces[1]]
     with blamed(whole, "in_pieces"):
         return _checked(whole.in_pieces(name, lanes), name)
 

@@ -49,7 +49,7 @@ def _coloured(algorithm: str) -> str:
 
 def label_of(algorithm: str) -> str:
     """Return the name that plots and pages give an algorithm."""
-    is_known = algorithm in REGISTERED.names()
+    is_known = algorithm in REGISTERED
     return (is_known and REGISTERED.fact(algorithm, "label")) or algorithm
 
 

@@ -158,7 +158,7 @@ class Metric:
 
 def metrics() -> Sequence[Metric]:
     """Return all metrics in the order of tables."""
-    return METRICS.objects
+    return [*METRICS.values()]
 
 
 def metrics_in(section: str) -> list[Metric]:
@@ -168,7 +168,7 @@ def metrics_in(section: str) -> list[Metric]:
 
 def metric_of(name: str) -> Metric:
     """Return the metric of a name, which is one of `METRICS`."""
-    found: Metric = METRICS.get(name)
+    found: Metric = METRICS[name]
     return found
 
 

@@ -14,18 +14,17 @@ class MetricFacts(msgspec.Struct):
 
 
 METRICS = Registry(
-    "weft.experiments.results.metrics",
-    "METRICS",
     "weft.metrics",
-    MetricFacts,
-    "weft.experiments.results.metric:Metric",
+    "weft.experiments.results.metrics:METRICS",
+    facts=MetricFacts,
+    kind="weft.experiments.results.metric:Metric",
 )
 """All metrics: instances of `weft.experiments.results.metric.Metric`."""
 
 
 def plotted() -> tuple[str, ...]:
     """Return the metrics that the y axis of lines may show."""
-    return tuple(name for name in METRICS.names() if METRICS.fact(name, "title"))
+    return tuple(name for name in METRICS if METRICS.fact(name, "title"))
 
 
 def plotted_of_links() -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def _figures(of: str, one: Any) -> Row:
     """Return the metrics of a ``run``, a ``rank`` or a ``link`` that have columns."""
     return {
         metric.column: read(one)
-        for metric in METRICS.objects
+        for metric in METRICS.values()
         if metric.column and (read := getattr(metric, of))
     }
 

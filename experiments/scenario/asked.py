@@ -75,12 +75,8 @@ from weft.experiments.scenario.choices import (
     TOPOLOGIES,
 )
 from weft.experiments.scenario.families import choices, families, family_named
-from weft.experiments.scenario.networks import (
-    FILE_ENDING,
-    described_networks,
-    network_shape,
-)
-from weft.experiments.scenario.own_options import having_options, with_own_options
+from weft.experiments.scenario.networks import FILE_ENDING, NETWORKS
+from weft.experiments.scenario.own_options import with_own_options
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
@@ -148,7 +144,7 @@ def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
 
 def _of_algorithms(name: str) -> str:
     """Say which algorithms heed an option: ``it is for the algorithm multicast``."""
-    heeding = [each for each in ALGORITHMS.names() if name in ALGORITHMS.fact(each, "heeds")]
+    heeding = [each for each in ALGORITHMS if name in ALGORITHMS.fact(each, "heeds")]
     return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
 
 
@@ -186,7 +182,8 @@ class Asked:
         "{choices}; or a file with a network of your own, NAME.toml.",
         group=NETWORK,
         otherwise="",
-        choices=dict.fromkeys(TOPOLOGIES, "") | described_networks(),
+        choices=dict.fromkeys(TOPOLOGIES, "")
+        | {name: each.about for name, each in NETWORKS.items()},
         besides=lambda name: name.endswith(FILE_ENDING),
         network=lambda asked: (asked.topology, asked.graph),
     )
@@ -773,8 +770,8 @@ class Asked:
 
         yield from family_named(self.collective).owners(self)
         yield scheme_of(self.paths)
-        if self.topology in described_networks():
-            yield network_shape(self.topology)
+        if self.topology in NETWORKS:
+            yield NETWORKS[self.topology]
 
     @property
     def program_values(self) -> int:
@@ -819,5 +816,5 @@ def is_heeded(row: Option, collective: str) -> bool:
     return any(
         Asked(collective, algorithms=(algorithm,), paths=paths, **fullest).heeds(row)
         for algorithm in choices()[collective]
-        for paths in (Asked.paths, *having_options(SCHEMES))
+        for paths in (Asked.paths, *dict(SCHEMES.options()))
     )

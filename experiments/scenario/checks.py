@@ -117,7 +117,7 @@ def with_algorithms(asked: Asked) -> Asked:
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
             "repeat (--repeat N) to run it N times",
         )
-        heeds = ALGORITHMS.fact(algorithm, "heeds") if algorithm in ALGORITHMS.names() else ()
+        heeds = ALGORITHMS.fact(algorithm, "heeds") if algorithm in ALGORITHMS else ()
         strange = ", ".join(sorted({*heeds} - OPTIONS.keys()))
         if strange:
             raise InputError(

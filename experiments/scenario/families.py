@@ -5,40 +5,39 @@ comes from another package by an entry point in the group ``weft.families``. Wha
 of is found here; who has a scenario asks `weft.experiments.scenario.family`.
 """
 
-from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from weft.base.entry_points import brought
 from weft.base.errors import refuse
-from weft.base.registry import check_kind, in_folders
+from weft.base.registry import Registry
 
-GROUP = "weft.families"
+
+def _check(one: Any) -> None:
+    """Raise an error if a kind of work of another package cannot be used."""
+    taken = {collective for name in FAMILIES.own for collective in FAMILIES[name].algorithms()}
+    for collective, names in one.algorithms().items():
+        refuse(collective in taken, f"there is a collective {collective!r} already", ValueError)
+        refuse(not names, f"{collective!r} has no algorithms: name one at least", ValueError)
+
+
+FAMILIES = Registry(
+    "weft.families",
+    "weft.experiments.families:family.FAMILY",
+    needs=("algorithms", "options"),
+    kind="weft.experiments.scenario.family:Family",
+    check=_check,
+)
+"""All kinds of work, each a `weft.experiments.scenario.family.Family`."""
 
 
 @cache
 def families() -> tuple[Any, ...]:
-    """Return all kinds of work, each a `weft.experiments.scenario.family.Family`, in order; those
-    of other packages are last."""
-    own = in_folders("weft.experiments.families", "family", "FAMILY")
-    own.sort(key=lambda each: (each.position is None, each.position or 0, each.name))
-    taken = tuple(each.name for each in own)
-    others = brought(
-        GROUP, "algorithms", "options", taken=taken, check=partial(_check, taken=_names_of(own))
-    )
-    return (*own, *others.values())
+    """Return all kinds of work in order; those of other packages are last."""
 
+    def place(each: Any) -> tuple[bool, bool, int]:
+        return each.name not in FAMILIES.own, each.position is None, each.position or 0
 
-def _names_of(some: Iterable[Any]) -> frozenset[str]:
-    return frozenset(collective for each in some for collective in each.algorithms())
-
-
-def _check(one: Any, taken: frozenset[str]) -> None:
-    """Raise an error if a kind of work of another package cannot be used."""
-    check_kind(one, "weft.experiments.scenario.family:Family")
-    for collective, names in one.algorithms().items():
-        refuse(collective in taken, f"there is a collective {collective!r} already", ValueError)
-        refuse(not names, f"{collective!r} has no algorithms: name one at least", ValueError)
+    return tuple(sorted(FAMILIES.values(), key=place))
 
 
 @cache

@@ -7,7 +7,7 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import COUNTS, flag
-from weft.experiments.scenario.networks import FILE_ENDING, network_from, network_shape
+from weft.experiments.scenario.networks import FILE_ENDING, NETWORKS, network_from
 from weft.topo.network import Topology
 from weft.topo.own import read_network
 
@@ -47,7 +47,7 @@ def slowest_host_bps(network: Topology, hosts: tuple[str, ...] = ()) -> int:
 def _document(asked: Asked) -> str:
     if asked.topology.endswith(FILE_ENDING):
         return read_network(asked.topology).document
-    shape = network_shape(asked.topology)
+    shape = NETWORKS[asked.topology]
     own = {each.name: getattr(asked, each.name) for each in fields(shape.options)}
     with blamed(shape, "topology"):
         network = shape.topology(shape.options(**own))

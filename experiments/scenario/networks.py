@@ -1,19 +1,15 @@
 """Networks that are none of Weft's own shapes: those of files, of Python, and of other packages."""
 
-from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from weft.base.entry_points import brought
 from weft.base.errors import refuse
-from weft.base.registry import NoOptions
+from weft.base.registry import NoOptions, Registry
 from weft.experiments.scenario.choices import MAX_HOSTS, TOPOLOGIES
 
 if TYPE_CHECKING:
     from weft.topo.network import Topology
 
 FILE_ENDING = ".toml"
-GROUP = "weft.networks"
 
 
 class NetworkShape:
@@ -36,19 +32,8 @@ class NetworkShape:
         raise NotImplementedError
 
 
-@cache
-def _brought() -> Mapping[str, NetworkShape]:
-    return brought(GROUP, "topology", "options", "about", taken=tuple(TOPOLOGIES))
-
-
-def described_networks() -> dict[str, str]:
-    """Return what help says of each network of another package, by its name."""
-    return {name: shape.about for name, shape in _brought().items()}
-
-
-def network_shape(name: str) -> NetworkShape:
-    """Return the network of that name, one of `described_networks`."""
-    return _brought()[name]
+NETWORKS = Registry("weft.networks", needs=("topology", "options", "about"), taken=TOPOLOGIES)
+"""The networks of other packages, each a `NetworkShape`."""
 
 
 def network_from(graph: str) -> "Topology":

@@ -2,27 +2,21 @@
 made a part of the table of all."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import refuse
 from weft.base.option import GROUPS, Option
-from weft.base.registry import Registry
 from weft.base.units import listed
 from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.families import families, family_named
-from weft.experiments.scenario.networks import described_networks, network_shape
+from weft.experiments.scenario.networks import NETWORKS
 
 T = TypeVar("T")
 IT_IS_FOR = "it is for "
 """How a row says who heeds it."""
-
-
-def having_options(registry: Registry) -> Iterator[str]:
-    """Yield the names of those that have options of their own."""
-    return (name for name in registry.names() if registry.fact(name, "options"))
 
 
 def with_own_options(before: str) -> Callable[[type[T]], type[T]]:
@@ -51,12 +45,9 @@ def with_own_options(before: str) -> Callable[[type[T]], type[T]]:
 def _other_owners() -> dict[Any, list[str]]:
     """Return, by the options, who has them beside kinds of work."""
     owners: dict[Any, list[str]] = {}
-    for registry in (ALGORITHMS, SCHEMES):
-        for name in having_options(registry):
-            owners.setdefault(registry.options_of(name), []).append(name)
-    for name in described_networks():
-        if fields(network_shape(name).options):
-            owners.setdefault(network_shape(name).options, []).append(name)
+    for registry in (ALGORITHMS, SCHEMES, NETWORKS):
+        for name, options in registry.options():
+            owners.setdefault(options, []).append(name)
     for family in families():
         for one in family.having_options():
             owners.setdefault(one.options, []).append(one.name)

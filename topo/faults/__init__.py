@@ -36,12 +36,12 @@ in both worlds.
 """
 
 from weft.topo.faults.fault import (
+    FAULTS,
     Fault,
     FaultKind,
     Line,
     LinkLoss,
     emulated_lines,
-    fault_kinds,
     lasting_lines,
     split_line,
 )
@@ -49,6 +49,7 @@ from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
 
 __all__ = [
+    "FAULTS",
     "OPCODE_KINDS",
     "Fault",
     "FaultKind",
@@ -59,7 +60,6 @@ __all__ = [
     "PacketFault",
     "PacketMatch",
     "emulated_lines",
-    "fault_kinds",
     "lasting_lines",
     "slow_rates_bps",
     "split_line",

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.base.entry_points import blamed, brought
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.registry import Registry
 from weft.base.units import parse_probability
 from weft.topo.network import Topology
 
@@ -47,7 +48,7 @@ class Fault:
             InputError: the line makes no sense; the error says what is valid.
         """
         line = Line(text)
-        kind = fault_kinds().get(line.action)
+        kind: FaultKind | None = FAULTS.get(line.action)
         if kind is None:
             raise not_understood(line)
         with blamed(kind, "read"):
@@ -78,30 +79,21 @@ class FaultKind(Protocol):
         """Make the fault that a line asks for; raise InputError if the line makes no sense."""
 
 
-_own: dict[str, FaultKind] = {}
-
-
-def register(*kinds: FaultKind) -> None:
-    """Add kinds of faults to those of Weft's own."""
-    _own.update({kind.name: kind for kind in kinds})
-
-
-def fault_kinds() -> dict[str, FaultKind]:
-    """Return all kinds of faults, by name."""
-    return {**_own, **brought("weft.faults", "read", taken=tuple(_own))}
+FAULTS = Registry("weft.faults", "weft.topo.faults:KINDS", needs=("read",))
+"""All kinds of faults, each a `FaultKind`."""
 
 
 def emulated_lines() -> list[str]:
     """Return, for help and messages, how the lines are written that the emulated world carries out:
     ``LINK:loss=P``. The lines of hosts come last."""
-    lines = [getattr(kind, "emulated", "") for kind in fault_kinds().values()]
+    lines = [getattr(kind, "emulated", "") for kind in FAULTS.values()]
     return sorted(filter(None, lines), key=lambda line: line.startswith("HOST"))
 
 
 def lasting_lines() -> list[str]:
     """Return, for help and messages, what links can be from the start on, each with a line that
     asks for it: ``slow, like leaf0-spine1:slow,rate=0.25``."""
-    return list(filter(None, (getattr(kind, "lasting", "") for kind in fault_kinds().values())))
+    return list(filter(None, (getattr(kind, "lasting", "") for kind in FAULTS.values())))
 
 
 class Line:
@@ -189,7 +181,7 @@ def split_line(text: str) -> tuple[str, str]:
 
 def not_understood(line: Line) -> InputError:
     """Return an error that says how lines are written."""
-    names = [name for name in fault_kinds() if name != "loss"]
+    names = [name for name in FAULTS if name != "loss"]
     return InputError(
         f"fault {line.text!r} is not understood{did_you_mean(line.action, names)}: write "
         "LINK:loss=P, like "
@@ -239,4 +231,4 @@ class LossKind:
         return LinkLoss(line.where, parse_probability(value, f"fault {line.text!r}: loss"))
 
 
-register(LossKind())
+KINDS = (LossKind(),)

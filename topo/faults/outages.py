@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
-from weft.topo.faults.fault import Fault, Line, fault_kinds, register
+from weft.topo.faults.fault import FAULTS, Fault, Line
 from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_match
 from weft.topo.network import FABRIC_TIERS, Direction, Host, Switch, Topology
 
@@ -32,7 +32,7 @@ class Outage(Fault):
     @property
     def kind(self) -> "OutageKind":
         """Return the kind of outage that its action names."""
-        kind = fault_kinds()[self.action]
+        kind = FAULTS[self.action]
         assert isinstance(kind, OutageKind)
         return kind
 
@@ -217,8 +217,7 @@ class Slow(OutageKind):
         }
 
 
-OUTAGE_KINDS = (Fail(), Kill(), Slow())
-register(*OUTAGE_KINDS)
+KINDS = (Fail(), Kill(), Slow())
 
 
 def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> Rates:

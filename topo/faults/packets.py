@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from weft.agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
 from weft.base.errors import InputError, refuse
-from weft.topo.faults.fault import Fault, Line, register, unknown
+from weft.topo.faults.fault import Fault, Line, unknown
 from weft.topo.network import LINK_TIERS, Direction, Topology
 
 PACKET_ACTIONS = ("lose", "duplicate", "corrupt", "delay", "swap")
@@ -156,11 +156,10 @@ def _range(line: Line) -> tuple[int, int]:
     return low, high
 
 
-PACKET_KINDS = (
+KINDS = (
     PacketKind("lose"),
     PacketKind("duplicate"),
     PacketKind("corrupt"),
     PacketKind("delay", DEFAULT_DELAY_NS),
     PacketKind("swap", DEFAULT_SWAP_NS),
 )
-register(*PACKET_KINDS)

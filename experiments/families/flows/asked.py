@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from weft.agents.collectives.names import FLOWS
 from weft.base.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
 from weft.experiments.families.flows.checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN
-from weft.experiments.families.flows.workload import described_workloads
+from weft.experiments.families.flows.workload import WORKLOADS
 
 
 def _other_workloads() -> str:
     """List the workloads of other packages, behind those of Weft."""
-    return "".join(f", or {name} ({about})" for name, about in described_workloads().items())
+    return "".join(f", or {name} ({each.about})" for name, each in WORKLOADS.items())
 
 
 @dataclass(frozen=True)

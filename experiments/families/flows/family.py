@@ -1,14 +1,13 @@
 """Flows of any workload, as a kind of work."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import FLOWS, GIVEN, flow_algorithms
 from weft.experiments.families.flows.asked import FlowsAsked
 from weft.experiments.families.flows.checks import GPTS, default_algorithm, is_model
-from weft.experiments.families.flows.workload import described_workloads, workload_of
+from weft.experiments.families.flows.workload import WORKLOADS
 from weft.experiments.families.graphs import FlowFamily
 from weft.experiments.scenario.family import Family, own_of
 
@@ -53,14 +52,13 @@ class FlowsOfWorkloads(FlowFamily):
         return not of_models or is_model(own_of(asked, FlowsAsked).workload)
 
     def having_options(self) -> Iterator[Any]:
-        for name in described_workloads():
-            if fields(workload_of(name).options):
-                yield workload_of(name)
+        for name, _ in WORKLOADS.options():
+            yield WORKLOADS[name]
 
     def owners(self, asked: "Asked") -> Iterator[Any]:
-        workload = own_of(asked, FlowsAsked).workload
-        if workload in described_workloads():
-            yield workload_of(workload)
+        workload = own_of(asked, FlowsAsked).workload or ""
+        if workload in WORKLOADS:
+            yield WORKLOADS[workload]
 
     def located(self, options: Mapping[str, Any], places: Sequence[Path]) -> Mapping[str, Any]:
         from weft.experiments.families.flows.files import located

@@ -8,7 +8,7 @@ from typing import Any
 from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.families.flows.checks import is_model
-from weft.experiments.families.flows.workload import described_workloads
+from weft.experiments.families.flows.workload import WORKLOADS
 from weft.experiments.scenario.options import over
 
 
@@ -16,7 +16,7 @@ def located(options: Mapping[str, Any], places: Sequence[Path]) -> Mapping[str, 
     """Return options in which the file of their workload, if it has one, is given in the first
     place that holds it."""
     workload = options.get("workload")
-    if not isinstance(workload, str) or is_model(workload) or workload in described_workloads():
+    if not isinstance(workload, str) or is_model(workload) or workload in WORKLOADS:
         return options
     for place in places:
         try:

@@ -20,9 +20,9 @@ from weft.experiments.families.flows.gpt import MODELS, training_step
 from weft.experiments.families.flows.matrix import read_matrix
 from weft.experiments.families.flows.workload import (
     REAL_RATE_BPS,
+    WORKLOADS,
+    Workload,
     WorkloadOptions,
-    described_workloads,
-    workload_of,
 )
 
 FILES = (".cm", ".et")
@@ -37,13 +37,13 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     """
     if workload in MODELS:
         return flow_algorithms()[1:]
-    if workload in described_workloads():
-        chosen = workload_of(workload).collectives
+    if workload in WORKLOADS:
+        chosen = WORKLOADS[workload].collectives
         return flow_algorithms()[1:] if chosen else flow_algorithms()[:1]
     if Path(workload).suffix not in FILES:
         raise InputError(
             f"workload {shown(workload)} is unknown: choose "
-            f"{', '.join((*MODELS, *described_workloads()))}, or name a file that ends in "
+            f"{', '.join((*MODELS, *WORKLOADS))}, or name a file that ends in "
             f"{' or '.join(FILES)}"
         )
     path = Path(workload)
@@ -59,7 +59,7 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
     """
     if options.workload in MODELS:
         return _made(options)
-    if options.workload in described_workloads():
+    if options.workload in WORKLOADS:
         return _brought(options)
     graph = _of_files(options).graph
     if graph.ranks > options.ranks:
@@ -73,7 +73,7 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
 def notes_on(options: WorkloadOptions) -> tuple[str, ...]:
     """Return what somebody who runs a workload should know of its files. Raises InputError as
     `graph_of` does."""
-    if options.workload in (*MODELS, *described_workloads()):
+    if options.workload in (*MODELS, *WORKLOADS):
         return ()
     return _of_files(options).notes
 
@@ -101,7 +101,7 @@ def _made(options: WorkloadOptions) -> FlowGraph:
 
 @lru_cache(maxsize=8)
 def _brought(options: WorkloadOptions) -> FlowGraph:
-    workload = workload_of(options.workload)
+    workload: Workload = WORKLOADS[options.workload]
     with blamed(workload, "graph"):
         graph = workload.graph(options, workload.options(**dict(options.own)))
         refuse(

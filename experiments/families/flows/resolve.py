@@ -14,9 +14,8 @@ from weft.experiments.families.flows.checks import (
 )
 from weft.experiments.families.flows.load import graph_of
 from weft.experiments.families.flows.workload import (
+    WORKLOADS,
     WorkloadOptions,
-    described_workloads,
-    workload_of,
 )
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.family import own_of, with_own
@@ -59,13 +58,13 @@ def options_of(asked: Asked, algorithm: str, ranks: int) -> WorkloadOptions:
     own = own_of(asked, FlowsAsked)
     return WorkloadOptions(
         own.workload or "", algorithm, ranks, asked.rate_bps, own.slowdown, own.layers,
-        own.tensor or 1, own.micro_batches or 1, own_of_workload(asked, own.workload),
+        own.tensor or 1, own.micro_batches or 1, own_of_workload(asked, own.workload or ""),
     )  # fmt: skip
 
 
-def own_of_workload(asked: Asked, workload: str | None) -> tuple[tuple[str, Any], ...]:
+def own_of_workload(asked: Asked, workload: str) -> tuple[tuple[str, Any], ...]:
     """Return what is asked of options that a workload of another package has of its own."""
-    if workload not in described_workloads():
+    if workload not in WORKLOADS:
         return ()
-    own = fields(workload_of(workload).options)
+    own = fields(WORKLOADS[workload].options)
     return tuple((each.name, getattr(asked, each.name, each.default)) for each in own)

@@ -1,18 +1,14 @@
 """What is asked of a workload of flows, and what one of another package is: its own code makes
 flows that wait for each other."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from weft.base.entry_points import brought
-from weft.base.registry import NoOptions
+from weft.base.registry import NoOptions, Registry
 
 if TYPE_CHECKING:  # help and messages go without numpy
     from weft.agents.collectives.flow_graph import FlowGraph
 
-GROUP = "weft.workloads"
 REAL_RATE_BPS = 400_000_000_000
 """The rate of the links that models' sizes, and those of files with a slowdown, are scaled from."""
 
@@ -62,16 +58,5 @@ class Workload:
         raise NotImplementedError
 
 
-@cache
-def _brought() -> Mapping[str, Workload]:
-    return brought(GROUP, "graph", "options", "about", "collectives")
-
-
-def described_workloads() -> dict[str, str]:
-    """Return what help says of each workload of another package, by its name."""
-    return {name: workload.about for name, workload in _brought().items()}
-
-
-def workload_of(name: str) -> Workload:
-    """Return the workload of that name, one of `described_workloads`."""
-    return _brought()[name]
+WORKLOADS = Registry("weft.workloads", needs=("graph", "options", "about", "collectives"))
+"""The workloads of other packages, each a `Workload`."""

@@ -35,7 +35,7 @@ def groups_of(plan: Plan) -> int:
 def best_strategy(plan: Plan, carrier: Carrier, links: Links) -> Strategy:
     """Return the strategy that takes least time by the model, of equals the first. Args: as
     `time_ns`."""
-    able: Sequence[Strategy] = [STRATEGIES.get(name) for name in strategies() if name != AUTO]
+    able: Sequence[Strategy] = [STRATEGIES[name] for name in strategies() if name != AUTO]
     if groups_of(plan) > MOST_GROUPS:
         able = [each for each in able if not each.multicasts]
     if not plan.senders:  # nothing is sent
@@ -46,5 +46,5 @@ def best_strategy(plan: Plan, carrier: Carrier, links: Links) -> Strategy:
 def strategy_named(name: str, plan: Plan, carrier: Carrier, links: Links) -> Strategy:
     """Return the strategy of a name; for `AUTO`, the one that is best for the plan by the model.
     Args: as `time_ns`."""
-    found: Strategy = best_strategy(plan, carrier, links) if name == AUTO else STRATEGIES.get(name)
+    found: Strategy = best_strategy(plan, carrier, links) if name == AUTO else STRATEGIES[name]
     return found

@@ -56,7 +56,7 @@ class Resharding(PlacedFamily):
 
     def colours(self) -> Mapping[str, tuple[str, str]]:
         """Return those of strategies."""
-        own = {name: STRATEGIES.fact(name, "colours") for name in STRATEGIES.names()}
+        own = {name: STRATEGIES.fact(name, "colours") for name in STRATEGIES}
         return {**own, AUTO: ("#56b4e9", "#8fd0f5")}
 
     def check_names(self, asked: "Asked") -> None:

@@ -22,11 +22,10 @@ class StrategyFacts(msgspec.Struct):
 
 
 STRATEGIES = Registry(
-    "weft.experiments.families.resharding.strategies",
-    "STRATEGIES",
     "weft.resharding_strategies",
-    StrategyFacts,
-    "weft.experiments.families.resharding.strategy:Strategy",
+    "weft.experiments.families.resharding.strategies:STRATEGIES",
+    facts=StrategyFacts,
+    kind="weft.experiments.families.resharding.strategy:Strategy",
 )
 """All strategies: instances of `weft.experiments.families.resharding.strategy.Strategy`."""
 
@@ -53,10 +52,11 @@ LOCAL_FACTOR = 50.0
 @cache
 def strategies() -> tuple[str, ...]:
     """Return the names of all strategies in order, `AUTO` last."""
-    known = STRATEGIES.names()
-    order = sorted(known, key=lambda name: (not STRATEGIES.is_own(name),
-                                            STRATEGIES.fact(name, "position")))  # fmt: skip
-    return (*order, AUTO)
+
+    def place(name: str) -> tuple[bool, int]:
+        return name not in STRATEGIES.own, STRATEGIES.fact(name, "position")
+
+    return (*sorted(STRATEGIES, key=place), AUTO)
 
 
 @cache
