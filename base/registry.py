@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import GenericAlias
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -30,12 +30,15 @@ Colour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-fA-F]{6}$")]
 """A colour as a page's style sheet has it."""
 
 
+One = TypeVar("One")
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of an object that has none of its own."""
 
 
-class Registry(Mapping[str, Any]):
+class Registry(Mapping[str, One]):
     """All objects of a kind by their names, each object's own ``name``: Weft's own, and behind them
     those that other packages bring, in the order of their names.
 
@@ -58,12 +61,12 @@ class Registry(Mapping[str, Any]):
     def __init__(
         self,
         group: str,
-        own: str | Sequence[Any] = (),
+        own: str | Sequence[One] = (),
         *,
         facts: type[msgspec.Struct] | None = None,
         needs: Sequence[str] = (),
         kind: str = "",
-        check: Callable[[Any], object] | None = None,
+        check: Callable[[One], object] | None = None,
         taken: Collection[str] = (),
     ) -> None:
         self._group, self._facts, self._kind, self._check = group, facts, kind, check
@@ -72,10 +75,10 @@ class Registry(Mapping[str, Any]):
         self._where = own if isinstance(own, str) else ""
         self._package, _, module_and_name = self._where.partition(":")
         self._module, _, self._register = module_and_name.rpartition(".")
-        self._loaded = {each.name: each for each in own if not isinstance(each, str)}
+        self._loaded: dict[str, One] = {} if isinstance(own, str) else _by_name(own)
         self._own_one = msgspec.defstruct("OwnOne", [("module", str), ("facts", facts)])
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> One:
         own = self.own
         if name not in own:
             return self.others[name]
@@ -105,8 +108,10 @@ class Registry(Mapping[str, Any]):
                 module, _, options = self.fact(name, "options").partition(":")
                 if options:
                     yield name, getattr(import_module(module), options)
-            elif fields(self[name].options):
-                yield name, self[name].options
+                continue
+            one: Any = self[name]
+            if fields(one.options):
+                yield name, one.options
 
     @cached_property
     def own(self) -> Mapping[str, Any]:
@@ -129,7 +134,7 @@ class Registry(Mapping[str, Any]):
         return found
 
     @cached_property
-    def others(self) -> dict[str, Any]:
+    def others(self) -> dict[str, One]:
         """The objects of other packages, by name."""
         taken = {*self._taken, *self.own}
         found = objects_of(self._group, self._needs, taken, self._check_one)
@@ -158,7 +163,7 @@ class Registry(Mapping[str, Any]):
         """Import a module, and return its objects."""
         found = getattr(import_module(f"{self._package}.{module}"), self._register, ())
         ones = found if isinstance(found, tuple) else (found,)
-        self._loaded |= {each.name: each for each in ones}
+        self._loaded |= _by_name(ones)
         return ones
 
     def _found(self) -> Iterator[tuple[str, Any]]:
@@ -185,6 +190,10 @@ class Registry(Mapping[str, Any]):
             content = file.read_bytes()
             digest.update(f"{file.name} {len(content)} ".encode() + content)
         return digest.hexdigest()[:16]
+
+
+def _by_name(ones: Sequence[Any]) -> dict[str, Any]:
+    return {each.name: each for each in ones}
 
 
 def _plain(value: object) -> object:

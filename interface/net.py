@@ -32,7 +32,7 @@ from weft.topo.fabric_program import check_carried
 from weft.topo.network import Direction, Host, Topology
 from weft.topo.own import with_programs
 from weft.topo.switch_kinds import check_kind, require
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -89,7 +89,7 @@ class Net:
         """When it came up, as `now` tells the time."""
         self.backend: Backend
         """What does in the network's world what is asked for here."""
-        self._kind = worlds()[scenario.world]
+        self._kind = WORLDS[scenario.world]
         if self._kind.takes_machine:
             if standing.bypass_qdisc:
                 require(check_kind(scenario.switch), ["way past queueing disciplines"])

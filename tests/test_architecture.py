@@ -21,7 +21,7 @@ from weft.experiments.scenario.families import families
 from weft.switch.compiler import compile_cached
 from weft.switch.messages import p4info_pb2
 from weft.topo.fabric_program import fabric_program
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -479,7 +479,7 @@ def test_only_worlds_tell_one_by_its_name() -> None:
         for file in modules(*PACKAGES)
         if not name_of(file).startswith(("topo/worlds/", "tools/bench/", "tools/attack/"))
         for node in ast.walk(tree_of(file))
-        if isinstance(node, ast.Constant) and node.value in worlds()
+        if isinstance(node, ast.Constant) and node.value in WORLDS
     }
     assert named == NAMING_WORLDS, "ask a world what it is like: weft.topo.worlds.kind"
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,7 +48,7 @@ class Facts(msgspec.Struct):
     colours: list[str]
 
 
-def fruit() -> Registry:
+def fruit() -> Registry[Any]:
     return Registry("weft.no_such_group", "shop.fruit:THINGS", facts=Facts)
 
 

@@ -797,7 +797,7 @@ def test_a_p4_feature_that_makes_no_sense_is_named(
     code = (
         "from weft import Scenario\n"
         "from weft.base.errors import WeftError\n"
-        "from weft.controller.features.registry import brought_features\n"
+        "from weft.controller.features.registry import FEATURES\n"
         "from weft.controller.program_names import ProgramNames\n"
         "from weft.experiments.runs.inputs import plan_of, program_of\n"
         "from google.protobuf import text_format\n"
@@ -806,7 +806,7 @@ def test_a_p4_feature_that_makes_no_sense_is_named(
         "try:\n"
         "    program = program_of(scenario)\n"
         "    info = text_format.Parse(program.p4info.read_text(), p4info_pb2.P4Info())\n"
-        "    names = ProgramNames(info, [each.name for each in brought_features()])\n"
+        "    names = ProgramNames(info, [*FEATURES.others])\n"
         "    plan_of(names, scenario, scenario.network())\n"
         "except WeftError as error:\n"
         "    print(error)\n"

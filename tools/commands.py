@@ -98,7 +98,8 @@ def docs(
     from weft.base.progress import Progress
     from weft.experiments.scenario.options import read_option
     from weft.tools.figures import command
-    from weft.tools.figures.measure import SEEDS, WORLDS
+    from weft.tools.figures.measure import SEEDS
+    from weft.topo.worlds.registry import WORLDS
 
     chosen = names or []
     refuse(

@@ -1,7 +1,7 @@
 """What the collectives are called, and their limits: for whoever asks for one, without numpy."""
 
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -28,7 +28,7 @@ class AlgorithmFacts(msgspec.Struct):
     colours: tuple[Colour, Colour]
 
 
-ALGORITHMS = Registry(
+ALGORITHMS: Registry[Any] = Registry(
     "weft.algorithms",
     "weft.agents.collectives.algorithms:ALGORITHMS",
     facts=AlgorithmFacts,

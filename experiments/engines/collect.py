@@ -13,7 +13,7 @@ from weft.experiments.runs.here import failed_point
 from weft.experiments.runs.points import PointResult
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.scenario.sweep import Point
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 Arrived = Callable[[Point, list[Run], Sequence[str]], None]
 
@@ -61,7 +61,7 @@ def run_by(
 
 
 def _is_emulated(point: Point) -> bool:
-    return worlds()[point.scenario.world].takes_machine
+    return WORLDS[point.scenario.world].takes_machine
 
 
 def _prediction(point: Point, known: dict[Point, Predictions]) -> Predictions | None:

@@ -28,7 +28,9 @@ class Place:
         return f"{self.engine.name}{self.where}"
 
 
-ENGINES = Registry("weft.engines", (Local(), Dask(), Ray()), needs=("forms", "check", "open"))
+ENGINES: Registry[Engine] = Registry(
+    "weft.engines", (Local(), Dask(), Ray()), needs=("forms", "check", "open")
+)
 """All engines, each an `Engine`."""
 
 

@@ -23,7 +23,7 @@ class SchemeFacts(msgspec.Struct):
     options: str
 
 
-SCHEMES = Registry(
+SCHEMES: Registry[Any] = Registry(
     "weft.path_schemes",
     "weft.experiments.paths.schemes:SCHEMES",
     facts=SchemeFacts,

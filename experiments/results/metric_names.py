@@ -1,5 +1,7 @@
 """The names of metrics, for those who ask without loading what metrics are read from."""
 
+from typing import Any
+
 import msgspec
 
 from weft.base.registry import Registry
@@ -13,7 +15,7 @@ class MetricFacts(msgspec.Struct):
     of_links: bool
 
 
-METRICS = Registry(
+METRICS: Registry[Any] = Registry(
     "weft.metrics",
     "weft.experiments.results.metrics:METRICS",
     facts=MetricFacts,

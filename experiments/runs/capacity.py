@@ -10,7 +10,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.topo.fabric_program import check_carried
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 
 def check_capacity(scenario: Scenario) -> int:
@@ -21,7 +21,7 @@ def check_capacity(scenario: Scenario) -> int:
     Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
     simulated while its network comes up, and gives its memory back before the ranks start.
     """
-    worlds()[scenario.world].check_hosts(len(scenario.network().hosts))
+    WORLDS[scenario.world].check_hosts(len(scenario.network().hosts))
     return scenario.family.check_memory(scenario, available_bytes())
 
 
@@ -39,7 +39,7 @@ def check_buffers(scenario: Scenario, data: int, operations: int, available: int
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
     data *= max(each.buffers for each in scenario.kinds())
-    needed = ranks * (operations * data + worlds()[scenario.world].rank_bytes)
+    needed = ranks * (operations * data + WORLDS[scenario.world].rank_bytes)
     if available is not None and needed > available:
         raise MachineError(
             f"{operations * ranks} buffers of {format_size(data)}, for each operation on each "

@@ -35,7 +35,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 
 @dataclass(frozen=True)
@@ -412,7 +412,7 @@ def _unassigned(points: Sequence[Point]) -> list[str]:
 
 
 def _takes_machine(point: Point) -> bool:
-    return worlds()[point.scenario.world].takes_machine
+    return WORLDS[point.scenario.world].takes_machine
 
 
 def _networks(points: Sequence[Point]) -> list[list[Point]]:

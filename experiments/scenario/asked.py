@@ -82,7 +82,7 @@ from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
 from weft.topo.network import MAX_DELAY_NS, MAX_HOSTS_PER_LEAF, MAX_PORTS
 from weft.topo.switch_kinds import RATE_BPS
-from weft.topo.worlds.registry import DEFAULT, worlds
+from weft.topo.worlds.registry import DEFAULT, WORLDS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
@@ -167,7 +167,7 @@ class Asked:
     everything checked and filled in."""
 
     collective: str = option("allgather", TEXT, group=OPERATION, choices=choices())
-    world: str = option(DEFAULT, TEXT, "{choices}.", group=TESTBED, choices=tuple(worlds()))
+    world: str = option(DEFAULT, TEXT, "{choices}.", group=TESTBED, choices=tuple(WORLDS))
     switch: str = option(
         "weft",
         TEXT,

@@ -20,7 +20,7 @@ def _check(one: Any) -> None:
         refuse(not names, f"{collective!r} has no algorithms: name one at least", ValueError)
 
 
-FAMILIES = Registry(
+FAMILIES: Registry[Any] = Registry(
     "weft.families",
     "weft.experiments.families:family.FAMILY",
     needs=("algorithms", "options"),

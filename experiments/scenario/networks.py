@@ -32,7 +32,9 @@ class NetworkShape:
         raise NotImplementedError
 
 
-NETWORKS = Registry("weft.networks", needs=("topology", "options", "about"), taken=TOPOLOGIES)
+NETWORKS: Registry[NetworkShape] = Registry(
+    "weft.networks", needs=("topology", "options", "about"), taken=TOPOLOGIES
+)
 """The networks of other packages, each a `NetworkShape`."""
 
 

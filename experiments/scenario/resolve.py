@@ -10,7 +10,7 @@ from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.faults.outages import Outage
 from weft.topo.faults.schedule import links_of
 from weft.topo.network import Topology
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 
 def resolve(asked: Asked) -> Asked:
@@ -41,7 +41,7 @@ def resolve(asked: Asked) -> Asked:
 def _check_faults(asked: Asked, network: Topology) -> None:
     for fault in asked.faults:
         fault.check(network)
-        worlds()[asked.world].check_fault(fault, asked.switch)
+        WORLDS[asked.world].check_fault(fault, asked.switch)
     outages = [fault for fault in asked.faults if isinstance(fault, Outage)]
     refuse(
         asked.notice != Asked.notice and not any(links_of(each, network) for each in outages),
@@ -52,7 +52,7 @@ def _check_faults(asked: Asked, network: Topology) -> None:
 
 def _check_world(asked: Asked, network: Topology) -> None:
     """Raise InputError for what the world, or its switches, cannot do."""
-    worlds()[asked.world].check(asked)
+    WORLDS[asked.world].check(asked)
     names = [switch.name for switch in network.switches]
     if asked.trace and asked.trace not in names:
         raise InputError(

@@ -21,13 +21,13 @@ from weft.tools.figures.kept import AlgorithmRow, Kept, kept_metrics
 from weft.tools.figures.measure import (
     SEEDS,
     VIRTUAL,
-    WORLDS,
     measure,
     scenario_file,
 )
 from weft.tools.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from weft.tools.figures.reference import with_options
 from weft.tools.figures.tables import rendered
+from weft.topo.worlds.registry import WORLDS
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
@@ -120,7 +120,9 @@ def _text_of(page: Path) -> str:
         ) from None
 
 
-def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:
+def keep(
+    names: Sequence[str], progress: Progress, worlds: Collection[str] = tuple(WORLDS)
+) -> list[Path]:
     """Measure figures in some worlds and keep them, with what is kept of the other worlds; return
     the files.
 

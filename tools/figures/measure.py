@@ -19,10 +19,9 @@ from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point, read_file
 from weft.tools.figures.kept import AlgorithmRow, Kept, options_of, rows_of
-from weft.topo.worlds.registry import has_real_time, worlds
+from weft.topo.worlds.registry import WORLDS, has_real_time
 
 SCENARIOS = CHECKOUT / "experiments" / "scenarios"
-WORLDS = tuple(worlds())
 VIRTUAL = [name for name in WORLDS if not has_real_time(name)]
 """The worlds whose figures anyone can make anew."""
 SEEDS = tuple(range(1, 11))
@@ -52,7 +51,7 @@ def measure(
     name: str,
     seeds: Sequence[int] = SEEDS,
     advance: Advance = lambda _: None,
-    worlds: Collection[str] = WORLDS,
+    worlds: Collection[str] = tuple(WORLDS),
     *,
     before: Kept | None = None,
     is_wanted: Callable[[Scenario], bool] = lambda _: True,

@@ -48,7 +48,7 @@ class Fault:
             InputError: the line makes no sense; the error says what is valid.
         """
         line = Line(text)
-        kind: FaultKind | None = FAULTS.get(line.action)
+        kind = FAULTS.get(line.action)
         if kind is None:
             raise not_understood(line)
         with blamed(kind, "read"):
@@ -79,7 +79,7 @@ class FaultKind(Protocol):
         """Make the fault that a line asks for; raise InputError if the line makes no sense."""
 
 
-FAULTS = Registry("weft.faults", "weft.topo.faults:KINDS", needs=("read",))
+FAULTS: Registry[FaultKind] = Registry("weft.faults", "weft.topo.faults:KINDS", needs=("read",))
 """All kinds of faults, each a `FaultKind`."""
 
 

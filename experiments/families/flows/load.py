@@ -21,7 +21,6 @@ from weft.experiments.families.flows.matrix import read_matrix
 from weft.experiments.families.flows.workload import (
     REAL_RATE_BPS,
     WORKLOADS,
-    Workload,
     WorkloadOptions,
 )
 
@@ -101,7 +100,7 @@ def _made(options: WorkloadOptions) -> FlowGraph:
 
 @lru_cache(maxsize=8)
 def _brought(options: WorkloadOptions) -> FlowGraph:
-    workload: Workload = WORKLOADS[options.workload]
+    workload = WORKLOADS[options.workload]
     with blamed(workload, "graph"):
         graph = workload.graph(options, workload.options(**dict(options.own)))
         refuse(

@@ -58,5 +58,7 @@ class Workload:
         raise NotImplementedError
 
 
-WORKLOADS = Registry("weft.workloads", needs=("graph", "options", "about", "collectives"))
+WORKLOADS: Registry[Workload] = Registry(
+    "weft.workloads", needs=("graph", "options", "about", "collectives")
+)
 """The workloads of other packages, each a `Workload`."""

@@ -7,13 +7,13 @@ from weft.experiments.families.fused.load import memory_bytes
 from weft.experiments.families.fused.resolve import plan_of
 from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.worlds.registry import worlds
+from weft.topo.worlds.registry import WORLDS
 
 
 def check_operator(scenario: Scenario, available: int | None) -> int:
     """Return how much memory an operator takes. Raises MachineError for more than there is."""
     ranks = scenario.ranks
-    world = worlds()[scenario.world]
+    world = WORLDS[scenario.world]
     processes = ranks if world.has_real_time else 1
     needed = ranks * world.rank_bytes + max(
         memory_bytes(plan_of(scenario, each, ranks), processes) for each in scenario.algorithms

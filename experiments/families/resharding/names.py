@@ -2,6 +2,7 @@
 for whoever asks for one, without numpy."""
 
 from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ class StrategyFacts(msgspec.Struct):
     colours: tuple[str, str]
 
 
-STRATEGIES = Registry(
+STRATEGIES: Registry[Any] = Registry(
     "weft.resharding_strategies",
     "weft.experiments.families.resharding.strategies:STRATEGIES",
     facts=StrategyFacts,
