@@ -120,9 +120,7 @@ def _text_of(page: Path) -> str:
         ) from None
 
 
-def keep(
-    names: Sequence[str], progress: Progress, worlds: Collection[str] = tuple(WORLDS)
-) -> list[Path]:
+def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:
     """Measure figures in some worlds and keep them, with what is kept of the other worlds; return
     the files.
 

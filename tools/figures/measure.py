@@ -51,7 +51,7 @@ def measure(
     name: str,
     seeds: Sequence[int] = SEEDS,
     advance: Advance = lambda _: None,
-    worlds: Collection[str] = tuple(WORLDS),
+    worlds: Collection[str] = WORLDS,
     *,
     before: Kept | None = None,
     is_wanted: Callable[[Scenario], bool] = lambda _: True,
