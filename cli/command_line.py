@@ -227,13 +227,13 @@ def report(
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'."""
-    from weft.experiments.network_results import document, page
-    from weft.experiments.report import render, write_page
+    from weft.experiments.report import network, render, write_page
     from weft.experiments.results.document import schema_of
+    from weft.experiments.results.network import SCHEMA, NetworkResults
     from weft.experiments.results.results import Results
 
-    if schema_of(folder) == document.SCHEMA:
-        made = page.render(document.NetworkResults.read(folder))
+    if schema_of(folder) == SCHEMA:
+        made = network.render(NetworkResults.read(folder))
     else:
         made = render(Results.read(folder))
     file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"

@@ -10,11 +10,8 @@ from typing import Any, NoReturn
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
-from weft.experiments.results.document import DOCUMENT
-from weft.experiments.runs.folder import REPORT, ResultsFolder
-from weft.experiments.scenario.options import from_options
-from weft.experiments.training.table import collectives_table, lines, ranks_table
-from weft.experiments.training.torch_run import (
+from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
+from weft.experiments.families.programs.torch_run import (
     LIMIT_S,
     TRACE,
     TorchOptions,
@@ -22,6 +19,9 @@ from weft.experiments.training.torch_run import (
     check_program,
     torch_run,
 )
+from weft.experiments.results.document import DOCUMENT
+from weft.experiments.runs.folder import REPORT, ResultsFolder
+from weft.experiments.scenario.options import from_options
 from weft.interface.net import Net
 
 

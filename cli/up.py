@@ -11,9 +11,8 @@ from rich.console import Console
 from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.cli.prompt import Prompt
-from weft.experiments.network_results.gather import gather
-from weft.experiments.network_results.page import write_results
 from weft.experiments.runs.folder import ResultsFolder
+from weft.experiments.runs.network_state import gather, write_results
 from weft.experiments.scenario.scenario import Scenario
 from weft.interface.net import Net
 from weft.interface.standing import Standing

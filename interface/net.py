@@ -13,7 +13,7 @@ from weft.base.errors import InputError, did_you_mean
 from weft.base.signals import signals_held
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
-from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
+from weft.experiments.results.network import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
 from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
@@ -37,7 +37,7 @@ from weft.topo.worlds.registry import WORLDS
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from weft.experiments.training.results import TorchRun
+    from weft.experiments.families.programs.results import TorchRun
 
 _ORDINARY = Standing()
 
@@ -380,9 +380,8 @@ class Net:
             InputError: the folder cannot be written.
             RunError: a process of the network has ended.
         """
-        from weft.experiments.network_results.gather import gather
-        from weft.experiments.network_results.page import write_results
         from weft.experiments.runs.folder import claimed
+        from weft.experiments.runs.network_state import gather, write_results
 
         self.check_up()
         place = None if folder is None else Path(given.path("folder", folder, "'results/lab'"))
@@ -488,8 +487,8 @@ class Net:
             MachineError: torch is not installed.
             RunError: a process of the network has ended.
         """
+        from weft.experiments.families.programs.torch_run import TorchOptions, torch_run
         from weft.experiments.runs.folder import claimed
-        from weft.experiments.training.torch_run import TorchOptions, torch_run
 
         self.controller  # noqa: B018 - raises unless the network is up
         asked = {

@@ -1,7 +1,7 @@
 """Looks now and then whether sums of switches come; sans-I/O.
 
 A tree of switches waits for all ranks, however long one computes, so nothing in the transport says
-that it is broken. Whoever is told by this finds out (`weft.experiments.training.silence`).
+that it is broken. Whoever is told by this finds out (`weft.experiments.families.programs.silence`).
 """
 
 from collections.abc import Callable, Sequence

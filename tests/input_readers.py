@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.experiments.families.flows.chakra import has_collectives, read_traces
 from weft.experiments.families.flows.matrix import read_matrix
-from weft.experiments.network_results.document import NetworkResults
+from weft.experiments.results.network import NetworkResults
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.options import load_toml
 from weft.switch.commands.stf import load_program

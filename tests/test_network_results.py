@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 import weft
 from weft.base.errors import InputError, WeftError
 from weft.cli.command_line import app
-from weft.experiments.network_results.document import (
+from weft.experiments.report.network import render
+from weft.experiments.results.document import schema_of
+from weft.experiments.results.network import (
     FABRIC,
     PORTS,
     NetworkResults,
 )
-from weft.experiments.network_results.page import render
-from weft.experiments.results.document import schema_of
 from weft.experiments.runs.folder import REPORT
 
 FRAME = bytes.fromhex("020000000001 020000000002 88b5") + bytes(46)

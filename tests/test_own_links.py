@@ -18,7 +18,7 @@ import weft
 from weft.base.errors import InputError
 from weft.cli.completion import candidates, examples
 from weft.controller.features.faults import losses
-from weft.experiments.network_results.document import PORTS
+from weft.experiments.results.network import PORTS
 from weft.experiments.theory.chance import chances
 from weft.topo.drawing import draw_svg
 from weft.topo.fabric_program import check_carried

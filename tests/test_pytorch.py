@@ -22,11 +22,16 @@ from weft.cli.torch import app as torch_app
 from weft.cli.torch import limit_s
 from weft.controller import Plan
 from weft.controller.features.aggregation import plan_aggregation, trees_of
-from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
-from weft.experiments.training.management import free_network
-from weft.experiments.training.ranks import MOST_LINE, LineCutter, Rank
-from weft.experiments.training.results import CollectiveFigures, TorchRank, rank_of, trace_of
-from weft.experiments.training.torch_run import (
+from weft.experiments.families.programs.group_trees import MOST_TREES, GroupTrees
+from weft.experiments.families.programs.management import free_network
+from weft.experiments.families.programs.ranks import MOST_LINE, LineCutter, Rank
+from weft.experiments.families.programs.results import (
+    CollectiveFigures,
+    TorchRank,
+    rank_of,
+    trace_of,
+)
+from weft.experiments.families.programs.torch_run import (
     TorchOptions,
     check_program,
     failure,

@@ -15,8 +15,8 @@ from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError
 from weft.experiments.families.pipeline.files import read_schedule
-from weft.experiments.training.results import TorchRun
-from weft.experiments.training.torch_run import TorchOptions, check_program
+from weft.experiments.families.programs.results import TorchRun
+from weft.experiments.families.programs.torch_run import TorchOptions, check_program
 from weft.switch.compiler import CompileError, compile_program
 from weft.topo.own import read_network
 from weft.topo.worlds.emulated.testbeds import read_script
@@ -49,9 +49,9 @@ ELSEWHERE = {
     ("experiments/runs/capacity.py", "read_text"): PROC,
     ("experiments/runs/identity.py", "read_bytes"): HASHED,
     ("experiments/runs/prepare.py", "read_text"): IN_THE_CACHE,
-    ("experiments/training/processes.py", "read_text"): IN_THE_RUN,
-    ("experiments/training/ranks.py", "read_text"): PROC + "; " + IN_THE_RUN,
-    ("experiments/training/torch_run.py", "read_text"): "/etc/hosts, for everybody to read",
+    ("experiments/families/programs/processes.py", "read_text"): IN_THE_RUN,
+    ("experiments/families/programs/ranks.py", "read_text"): PROC + "; " + IN_THE_RUN,
+    ("experiments/families/programs/torch_run.py", "read_text"): "/etc/hosts, which is everybody's",
     ("pytorch/fork_server.py", "read_bytes"): IN_THE_RUN,
     ("pytorch/messages.py", "read_bytes"): IN_THE_RUN,
     ("pytorch/timeline.py", "read_bytes"): IN_THE_RUN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.experiments.training.silence import (
+from weft.experiments.families.programs.silence import (
     ANSWER_S,
     FRESH_S,
     MORE_PATIENCE_S,

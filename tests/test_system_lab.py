@@ -15,7 +15,7 @@ from tests.wire import WIRE
 from weft import leaf_spine, single, up
 from weft.base.errors import InputError
 from weft.controller.client import LoadableProgram, Session
-from weft.experiments.network_results.document import NetworkResults
+from weft.experiments.results.network import NetworkResults
 from weft.switch.compiler import compile_cached
 
 pytestmark = [

@@ -15,7 +15,7 @@ from tests.system_support import weft
 
 import weft as api
 from weft import Net, TorchRun
-from weft.experiments.training.results import TorchRun as Document
+from weft.experiments.families.programs.results import TorchRun as Document
 
 pytestmark = [
     pytest.mark.system,

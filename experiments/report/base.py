@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.base import files
 from weft.base.units import format_size
@@ -35,6 +35,11 @@ def templates(*folders: Path) -> "Environment":
         thousands="{:,}".format,
     )
     return found
+
+
+def page(template: str, *folders: Path, **shown: Any) -> str:
+    """Return a page as text: a template that is filled in, one of some folders or of this one."""
+    return templates(*folders).get_template(template).render(shown)
 
 
 def write_page(page: str, out: Path) -> Path:

@@ -17,12 +17,12 @@ TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main_
 if TYPE_CHECKING:
     from typing import Any
 
+    from weft.experiments.families.programs.results import TorchRun
     from weft.experiments.families.resharding.meshes import Mesh
     from weft.experiments.families.resharding.plan import Tensor, plan_resharding
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
-    from weft.experiments.training.results import TorchRun
     from weft.interface.net import Net
     from weft.interface.up import up
     from weft.topo.clos import Topology, fat_tree, leaf_spine, single
@@ -49,7 +49,7 @@ _HOMES = {
     "Scenario": "weft.experiments.scenario.scenario",
     "Tensor": "weft.experiments.families.resharding.plan",
     "Topology": "weft.topo.clos",
-    "TorchRun": "weft.experiments.training.results",
+    "TorchRun": "weft.experiments.families.programs.results",
     "fat_tree": "weft.topo.clos",
     "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",

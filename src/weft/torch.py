@@ -8,8 +8,8 @@ Importing it makes the operators known, too: ``torch.ops.weft.embedding_all_to_a
 ``torch.ops.symm_mem.fused_all_gather_matmul`` and ``fused_matmul_reduce_scatter``.
 """
 
-from weft.experiments.training.dtensors import reshard
-from weft.experiments.training.pipelining import ScheduleEager1F1B
+from weft.experiments.families.pipeline.torch_schedules import ScheduleEager1F1B
+from weft.experiments.families.resharding.dtensors import reshard
 from weft.pytorch.fused import operators
 from weft.pytorch.fused.layers.embedding_bag import EmbeddingBagAllToAll
 from weft.pytorch.fused.layers.linear import ColumnParallelLinear, RowParallelLinear

@@ -18,7 +18,7 @@ from typing import Any
 from weft.base.cache import CHECKOUT
 from weft.base.children import run_tool
 from weft.base.errors import MachineError, RunError, refuse
-from weft.experiments.training.results import TorchRun
+from weft.experiments.families.programs.results import TorchRun
 from weft.interface.up import up
 from weft.tools.bench.benchmarks import table_lines
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import MachineError, refuse
-from weft.experiments.training.results import TorchRun
+from weft.experiments.families.programs.results import TorchRun
 from weft.interface.net import Net
 from weft.interface.up import up
 from weft.tools.bench.benchmarks import table_lines

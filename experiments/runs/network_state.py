@@ -1,19 +1,23 @@
 """What a network that is up has carried, and what its switches hold, read off it."""
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 import msgspec
 
 from weft.controller.client import SwitchError
 from weft.controller.counters import LinkCounters
 from weft.controller.inspection import Inspector
-from weft.experiments.network_results.document import (
+from weft.experiments.report.network import render
+from weft.experiments.results.document import DOCUMENT
+from weft.experiments.results.network import (
     FABRIC,
     DirectionCounts,
     NetworkResults,
     SwitchState,
     TableSize,
 )
+from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.switch_statistics import PortStatistics, SwitchProcessStatistics
 from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.versions import environment
@@ -100,3 +104,9 @@ def _switch(
         return state
     state.tables = [TableSize(table, room, held) for table, (room, held) in sizes.items()]
     return state
+
+
+def write_results(results: NetworkResults, folder: ResultsFolder) -> list[Path]:
+    """Write the document and its report to a results folder, and return the files. Raises
+    MachineError if one cannot be written."""
+    return folder.put(((DOCUMENT, results.text()), (REPORT, render(results))))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.base.units import format_duration
+from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
-from weft.experiments.report.base import templates
-from weft.experiments.training.results import TorchRun
+from weft.experiments.report.base import page
 from weft.pytorch.timeline import Record
 
 HERE = Path(__file__).resolve().parent
@@ -30,15 +30,13 @@ def render(run: TorchRun, records: Sequence[Record]) -> str:
             "were under way. The file timeline.trace.json has all of it, for Perfetto."
         )
         pictures.append(("Ranks", Markup(_svg(ranks_picture(records))), said))
-    return (
-        templates(HERE / "templates")
-        .get_template("training.html")
-        .render(
-            run=run,
-            pictures=pictures,
-            collectives=list(run.collectives().values()),
-            duration=format_duration,
-        )
+    return page(
+        "training.html",
+        HERE / "templates",
+        run=run,
+        pictures=pictures,
+        collectives=list(run.collectives().values()),
+        duration=format_duration,
     )
 
 

@@ -18,6 +18,13 @@ from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
 from weft.controller import Plan
+from weft.experiments.families.programs.group_trees import GroupTrees
+from weft.experiments.families.programs.management import Management, management_network
+from weft.experiments.families.programs.processes import ForkServer
+from weft.experiments.families.programs.ranks import Rank, Ranks, reason_of
+from weft.experiments.families.programs.report import render
+from weft.experiments.families.programs.results import TorchRank, TorchRun, rank_of, trace_of
+from weft.experiments.families.programs.silence import Silences
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.results.results import tier_bytes
 from weft.experiments.runs.folder import REPORT, ResultsFolder
@@ -25,13 +32,6 @@ from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
 from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.verdict import verdict
-from weft.experiments.training.group_trees import GroupTrees
-from weft.experiments.training.management import Management, management_network
-from weft.experiments.training.processes import ForkServer
-from weft.experiments.training.ranks import Rank, Ranks, reason_of
-from weft.experiments.training.report import render
-from weft.experiments.training.results import TorchRank, TorchRun, rank_of, trace_of
-from weft.experiments.training.silence import Silences
 from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of, parse_choice
 from weft.pytorch.defaults import FALLBACKS

@@ -4,8 +4,8 @@ from rich import box
 from rich.table import Table
 
 from weft.base.units import format_duration, format_size
+from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.results.summary import TIERS, byte_unit, three_digits
-from weft.experiments.training.results import TorchRun
 
 MOST_LOSSES = 6
 

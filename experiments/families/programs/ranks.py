@@ -22,7 +22,7 @@ import msgspec
 
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError
-from weft.experiments.training.processes import ForkedRank
+from weft.experiments.families.programs.processes import ForkedRank
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import (
     AllDone,
