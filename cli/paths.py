@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from weft.agents.collectives.names import FLOWS
-from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.base.option import WHOLE, whole
@@ -27,6 +26,7 @@ from weft.experiments.families.flows.gpt import MODELS
 from weft.experiments.families.flows.load import FILES, algorithms_for, graph_of, notes_on
 from weft.experiments.families.flows.resolve import own_of_workload
 from weft.experiments.families.flows.workload import WORKLOADS, WorkloadOptions
+from weft.experiments.loads.link_loads import LinkLoads, direction_name
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration

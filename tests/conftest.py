@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.tiers import LONG, TIERS, is_in
+from tests.support.tiers import LONG, TIERS, is_in
 
 EXAMPLES = {"weft": 25, "nightly": 200}
 """How many examples random tests draw that do not say it themselves, by hypothesis' profiles:
@@ -43,7 +43,10 @@ def is_system(item: pytest.Item) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--tier", choices=TIERS, default="all", help="the tests of a tier alone (tests/tiers.py)"
+        "--tier",
+        choices=TIERS,
+        default="all",
+        help="the tests of a tier alone (tests/support/tiers.py)",
     )
 
 

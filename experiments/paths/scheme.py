@@ -9,8 +9,6 @@ import numpy as np
 
 from weft.agents.transport.source_ports import source_port
 from weft.agents.transport.types import Entropy
-from weft.analysis.link_loads import FloatArray, LinkLoads, ecmp_loads, loads_of, pieces_loads
-from weft.analysis.uniform_loads import uniform_ecmp
 from weft.base.errors import refuse
 from weft.base.registry import NoOptions
 from weft.controller.clos_paths import ClosPaths
@@ -19,6 +17,14 @@ from weft.controller.features.feature import Planning
 from weft.controller.features.routes import Paths, plan_routes
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
 from weft.controller.selector_hash import Salts, source_ports
+from weft.experiments.loads.link_loads import (
+    FloatArray,
+    LinkLoads,
+    ecmp_loads,
+    loads_of,
+    pieces_loads,
+)
+from weft.experiments.loads.uniform_loads import uniform_ecmp
 from weft.topo.network import Topology
 
 

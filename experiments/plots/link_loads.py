@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from weft.analysis.link_loads import FloatArray, Numbers
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.loads.link_loads import FloatArray, Numbers
 from weft.experiments.plots.canvas import HEAD_IN, empty_figure, saved, write_head
 from weft.experiments.results.summary import unit_of
 from weft.experiments.theory.static_paths import SchemeLoads

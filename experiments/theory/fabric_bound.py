@@ -9,9 +9,9 @@ import numpy as np
 
 from weft.agents.collectives.overheads import write_frames
 from weft.agents.collectives.transfers import payload
-from weft.analysis.link_loads import spray_loads
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import Flows
+from weft.experiments.loads.link_loads import spray_loads
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import placed_steps
 from weft.topo.network import Switch, Topology

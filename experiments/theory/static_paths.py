@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.loads.link_loads import LinkLoads, direction_name
 from weft.experiments.paths.names import analysed_schemes
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import Situation

@@ -19,8 +19,8 @@ from typing import Any
 from unittest import mock
 
 from rich.console import Console
-from tests.fabric import program_names
 from tests.golden.traces import trace_entry
+from tests.support.fabric import program_names
 
 from weft.base.errors import InputError, WeftError
 from weft.controller import Plan

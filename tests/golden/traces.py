@@ -10,9 +10,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
-from tests.aggregation_switches import JobPlan
-from tests.aggregation_workers import Workers
-from tests.memory_network import Faults, MemoryNetwork
+from tests.support.aggregation_switches import JobPlan
+from tests.support.aggregation_workers import Workers
+from tests.support.memory_network import Faults, MemoryNetwork
 
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.datagrams import ipv4

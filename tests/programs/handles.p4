@@ -1,4 +1,4 @@
-// One of each thing that a script can handle and that tests/test_switch_handle.py's program lacks.
+// One of each thing that a script can handle and that test_switch_handle.py's program lacks.
 
 #include <core.p4>
 #include <v1model.p4>

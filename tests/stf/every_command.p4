@@ -1,4 +1,4 @@
-// For tests/test_stf.py: something for every statement of an STF test to work on.
+// For test_stf.py: something for every statement of an STF test to work on.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from rich.console import Console
-from tests.terminal import progress_line
+from tests.support.terminal import progress_line
 
 from weft.tools.attack.kind import Named, find_kinds, lacking
 from weft.tools.attack.processes import kill_marked

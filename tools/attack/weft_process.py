@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tests.system_support import WEFT, runs_of
+from tests.support.system_support import WEFT, runs_of
 
 from weft.base.cache import CHECKOUT
 from weft.tools.attack.kind import MARK, Broken, Trial

@@ -29,7 +29,7 @@ FEW_SEEDS = 3
 """How many seeds are enough if all of them come to the very same figures, or if a run is long."""
 LONG_S = 60.0
 CODE = (
-    "agents", "analysis", "base", "controller", "experiments", "p4", "requirements", "switch",
+    "agents", "base", "controller", "experiments", "p4", "requirements", "switch",
     "topo", ":!experiments/scenarios",
 )  # fmt: skip
 """What figures are made by, as git names paths."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from msgspec import structs
 from rich.console import Console
-from tests.terminal import progress_line
+from tests.support.terminal import progress_line
 
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError, RunError, WeftError

@@ -38,7 +38,7 @@ UNUSED_S = 7 * 24 * 3600
 """After so long a record that nobody has used is removed."""
 MOST_BYTES = 256 << 20
 PACKAGES = (
-    "base", "switch", "agents", "topo", "pytorch", "controller", "analysis", "experiments",
+    "base", "switch", "agents", "topo", "pytorch", "controller", "experiments",
     "interface", "cli", "tools",
 )  # fmt: skip
 
@@ -63,16 +63,21 @@ LEFT_OUT = {
 """Files of tests that start programs, in which no mutant would be, open sockets or measure time."""
 COMPILED_ALONE = {
     "topo/worlds/simulated/loop.py",
-    "tests/collective_group.py",
-    "tests/server_group.py",
-    "tests/aggregation_workers.py",
+    "tests/support/collective_group.py",
+    "tests/support/server_group.py",
+    "tests/support/aggregation_workers.py",
 }
 """What runs in compiled form alone, or takes too long in the plain form: kernels in their plain
 form are tested without it."""
 
 PLAIN_TOO = {
-    f"tests/test_{name}.py"
-    for name in ("servers", "sums", "transport_aggregation", "transport_traces")
+    f"tests/agents/{name}.py"
+    for name in (
+        "collectives/test_sums",
+        "servers/test_servers",
+        "transport/test_transport_aggregation",
+        "transport/test_transport_traces",
+    )
 }
 """Files of tests that are quick enough nevertheless."""
 
@@ -112,7 +117,7 @@ def files_of_tests(groups: Iterable[Group]) -> list[str]:
     found: set[str] = set()
     for group in groups:
         wanted = set(group.files())
-        for path in (ROOT / "tests").glob("test_*.py"):
+        for path in (ROOT / "tests").rglob("test_*.py"):
             file = str(path.relative_to(ROOT))
             imported = _imported(file)
             runs = not group.plain or not imported & COMPILED_ALONE
@@ -297,7 +302,7 @@ def _digest() -> str:
     for folder in (*PACKAGES, "p4", "tests"):
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT)
-            left_out = name.parts[:2] in TOOLS or name.match("tests/test_*.py")
+            left_out = name.parts[:2] in TOOLS or name.match("test_*.py")
             if path.suffix in READ and not left_out:
                 digest.update(f"{name} ".encode() + path.read_bytes())
     return digest.hexdigest()

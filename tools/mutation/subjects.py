@@ -53,7 +53,8 @@ GROUPS = (
             "controller/features/multicast.py", "controller/features/faults.py",
             "controller/features/pinned_paths.py", "controller/features/aggregation.py",
             "controller/flows.py", "controller/clos_paths.py", "controller/ethereal.py",
-            "controller/selector_hash.py", "analysis/link_loads.py", "analysis/uniform_loads.py",
+            "controller/selector_hash.py", "experiments/loads/link_loads.py",
+            "experiments/loads/uniform_loads.py",
         ),
     ),
     Group(

@@ -53,7 +53,7 @@ from weft.tools.mutation.subjects import ROOT, Group
 MOST_S = 20.0
 """Of processor time, as it was without mutants: the tests of one mutant. Half of it is for the
 quickest; the other for those that compare whole runs, and see what the quick ones do not."""
-WHOLE_RUNS = "tests/test_golden.py::"
+WHOLE_RUNS = "tests/project/test_golden.py::"
 FIRST_FILES, FIRST_TESTS, FIRST_TEST_S = 3, 40, 0.3
 """Which tests are tried first: quick ones, of the files that have most that reach the mutant."""
 KILLED, SURVIVED, NOT_REACHED = "killed", "survived", "not reached"

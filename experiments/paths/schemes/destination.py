@@ -1,9 +1,9 @@
 """Routing by destination: each host is reached by a fixed way, so that flows to different hosts
 keep apart."""
 
-from weft.analysis.link_loads import LinkLoads, destination_loads
-from weft.analysis.uniform_loads import uniform_destination
 from weft.controller.flows import Flows
+from weft.experiments.loads.link_loads import LinkLoads, destination_loads
+from weft.experiments.loads.uniform_loads import uniform_destination
 from weft.experiments.paths.scheme import PathScheme, Situation
 
 

@@ -3,11 +3,11 @@
 
 from collections.abc import Collection
 
-from weft.analysis.link_loads import LinkLoads
-from weft.analysis.uniform_loads import uniform_ethereal, uniform_pieces
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
 from weft.controller.flows import Flows, Pieces
+from weft.experiments.loads.link_loads import LinkLoads
+from weft.experiments.loads.uniform_loads import uniform_ethereal, uniform_pieces
 from weft.experiments.paths.ethereal_options import EtherealOptions
 from weft.experiments.paths.scheme import PathScheme, Situation
 from weft.topo.network import Topology

@@ -1,8 +1,8 @@
 """Spraying: the switches send every packet along another path, at random or in turn."""
 
-from weft.analysis.link_loads import LinkLoads, spray_loads
-from weft.analysis.uniform_loads import uniform_spray
 from weft.controller.flows import Flows
+from weft.experiments.loads.link_loads import LinkLoads, spray_loads
+from weft.experiments.loads.uniform_loads import uniform_spray
 from weft.experiments.paths.scheme import PathScheme, Situation
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import grpc
 from google.protobuf import text_format
-from tests.p4runtime_mutations import fill, mutate_info, mutate_json
-from tests.p4runtime_support import (
+from tests.support.p4runtime_mutations import fill, mutate_info, mutate_json
+from tests.support.p4runtime_support import (
     DELETE,
     EVERY_ENTITY,
     INSERT,

@@ -6,7 +6,7 @@ import re
 from random import Random
 from typing import Any
 
-from tests.collective_names import COLLECTIVES
+from tests.support.collective_names import COLLECTIVES
 
 from weft.agents.collectives.names import OPS
 from weft.base.errors import InputError

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from tests.p4runtime_mutations import mutate_json
-from tests.results_samples import sample_results, summarize
-from tests.workloads_support import MATRIX, encode, node, trace
+from tests.support.p4runtime_mutations import mutate_json
+from tests.support.results_samples import sample_results, summarize
+from tests.support.workloads_support import MATRIX, encode, node, trace
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError

@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from tests.collective_group import EVERY, Group, name_of
-from tests.datagram_rows import Datagram, batch_of
-from tests.fabric import fabric_plan
-from tests.operations import gather
-from tests.rocev2_packet import icrc
+from tests.support.collective_group import EVERY, Group, name_of
+from tests.support.datagram_rows import Datagram, batch_of
+from tests.support.fabric import fabric_plan
+from tests.support.operations import gather
+from tests.support.rocev2_packet import icrc
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.requests import Request

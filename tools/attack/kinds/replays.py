@@ -13,9 +13,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from tests.collective_group import EVERY, Group, name_of
-from tests.datagram_rows import Datagram, batch_of
-from tests.long_ago import ROUND, begin_anew
+from tests.support.collective_group import EVERY, Group, name_of
+from tests.support.datagram_rows import Datagram, batch_of
+from tests.support.long_ago import ROUND, begin_anew
 
 import weft
 from weft.agents.collectives.agent import Done

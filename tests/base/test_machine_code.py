@@ -1,0 +1,325 @@
+"""Machine code that is kept: without numba it does what numba's function does, and what cannot be
+loaded goes through numba."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pytest
+
+from weft.base.jit import Jit, Record, Words, record
+from weft.base.machine_code import Kept, bound, found_at, keep, kind_of
+
+JIT = Jit("tests-kept", [Path(__file__)])
+
+
+@record
+class Pair(Record):
+    left: int
+    right: Annotated[Words, 2]
+
+
+@JIT.internal
+def halved(number: int) -> int:
+    return number // 2
+
+
+@JIT.compiled
+def total(words: Words, factor: int, negative: bool) -> int:
+    found = 0
+    for word in words:
+        found += word * factor
+    return -halved(found) if negative else halved(found)
+
+
+@JIT.compiled
+def fill(table: Words, bytes_: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+    for row in range(table.shape[0]):
+        for column in range(table.shape[1]):
+            table[row, column] = 10 * row + column + bytes_[row]
+
+
+@JIT.compiled
+def larger(pair: Pair, than: int) -> bool:
+    pair.right[1] += 1
+    return bool(pair.left + pair.right[0] > than)
+
+
+@JIT.compiled
+def quotient(dividend: int, divisor: int) -> int:
+    return dividend // divisor
+
+
+@JIT.compiled
+def first_of_many(count: int) -> int:
+    many = np.arange(count)
+    return int(many[0]) + len(many)
+
+
+def adding(number: int) -> Callable[[int], int]:
+    """Makes functions that all have one name."""
+
+    @JIT.compiled
+    def add(other: int) -> int:
+        return other + number
+
+    return add
+
+
+@JIT.compiled
+def chosen(number: int, negative: bool) -> int:
+    return -number if negative else number + 1
+
+
+@JIT.compiled
+def both_chosen(number: int) -> int:
+    """Calls a function with constants, for which numba makes code of its own."""
+    return 1000 * chosen(number, True) + chosen(number, False)
+
+
+def answers() -> list[object]:
+    """What the functions above answer, for every kind of arguments."""
+    words = np.arange(10, dtype=np.int64)
+    table = np.zeros((2, 3), np.int64)
+    pairs = np.zeros(2, Pair.dtype)
+    pairs["left"] = (5, 50)
+    pair: Pair = pairs[1]
+    fill(table, np.frombuffer(b"\x01\x64", np.uint8))
+    fill(table[:, :2].copy(), np.array([1, 2], np.uint8))
+    call = bound(total, words, 3, False)
+    before, words[0] = call(), 1000
+    return [
+        total(words, 2, True), total(words[2:4], np.int64(2), False), before, call(),
+        table.tolist(), larger(pair, 49), larger(pair, 50), pairs["right"].tolist(),
+        quotient(-7, 2), both_chosen(3), chosen(5, True), chosen(5, False),
+    ]  # fmt: skip
+
+
+RIGHT = [
+    -1045, 5, 67, 1567, [[1, 2, 3], [110, 111, 112]], True, False, [[0, 0], [0, 2]], -4,
+    -2996, -5, 6,
+]  # fmt: skip
+
+SCRIPT = """
+import sys
+from tests.base import test_machine_code as here
+from weft.base.machine_code import prepare
+assert here.answers() == here.RIGHT, here.answers()
+prepare(here.total, here.np.zeros(1, here.np.int64), 1, True)
+print("numba" in sys.modules)
+"""
+
+
+def run(script: str, cache: Path) -> str:
+    """What a process of its own prints, with a cache folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"WEFT_CACHE": str(cache)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.stderr and done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder in which a process has left its machine code."""
+    folder = tmp_path_factory.mktemp("cache")
+    folder.chmod(0o700)
+    assert run(SCRIPT, folder) == "True"
+    return folder
+
+
+def kept_in(cache: Path) -> list[Path]:
+    return sorted(cache.glob("tests-kept/*/loaded/*.pickle"))
+
+
+def test_numba_is_not_imported_by_who_finds_machine_code(cache: Path) -> None:
+    assert answers() == RIGHT
+    assert run(SCRIPT, cache) == "False"
+
+
+def test_what_is_not_whole_is_made_again(cache: Path) -> None:
+    kept = kept_in(cache)
+    assert len(kept) == 7  # `fill` is of two kinds of arrays
+    for number, path in enumerate(kept):
+        text = path.read_bytes()
+        other = bytes([text[200] ^ 1])
+        damaged = (b"", text[:100], text[:-1], text[:200] + other + text[201:])
+        path.write_bytes(damaged[number % 4])
+        assert found_at(path) is None
+    assert run(SCRIPT, cache) == "True"
+    assert all(found_at(path) is not None for path in kept)
+    assert run(SCRIPT, cache) == "False"
+
+
+def test_other_kinds_of_arguments_go_through_numba(cache: Path) -> None:
+    script = """
+import sys
+import numpy as np
+from tests.base.test_machine_code import answers, total, RIGHT
+print(total(np.arange(10, dtype=np.int64), 2, False), "numba" in sys.modules)
+print(total(np.arange(10, dtype=np.int64)[::2], 2, False), "numba" in sys.modules)
+assert answers() == RIGHT
+"""
+    assert run(script, cache).splitlines() == ["45 False", "20 True"]
+
+
+def test_code_that_fails_raises_without_numba_too(cache: Path) -> None:
+    script = """
+import sys
+from tests.base.test_machine_code import quotient
+for divisor in (0, 3, 0):
+    try:
+        print(quotient(7, divisor), "numba" in sys.modules)
+    except ArithmeticError as error:
+        print(error)
+"""
+    said = (
+        "tests.base.test_machine_code.quotient: compiled code raised an error, such as a division"
+    )
+    assert run(script, cache).splitlines() == [f"{said} by zero", "2 False", f"{said} by zero"]
+
+
+def test_code_that_only_numba_can_run_is_not_kept(cache: Path) -> None:
+    script = """
+import sys
+from tests.base.test_machine_code import first_of_many
+print(first_of_many(7), "numba" in sys.modules)
+"""
+    assert [run(script, cache) for _ in range(2)] == ["7 True", "7 True"]
+
+
+def test_functions_that_a_function_makes_are_not_taken_for_each_other(cache: Path) -> None:
+    script = """
+from tests.base.test_machine_code import adding
+print(adding(1)(5), adding(2)(5))
+"""
+    assert [run(script, cache) for _ in range(2)] == ["6 7", "6 7"]
+
+
+def test_a_call_that_fails_is_no_other_threads(cache: Path) -> None:
+    script = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from tests.base.test_machine_code import quotient
+sys.setswitchinterval(1e-6)
+
+def wrong(divisor):
+    found = 0
+    for _ in range(20_000):
+        try:
+            found += quotient(7, divisor) != 2
+        except ArithmeticError:
+            found += divisor != 0
+        else:
+            found += divisor == 0
+    return found
+
+with ThreadPoolExecutor(4) as pool:
+    print(sum(pool.map(wrong, (3, 0, 3, 0))), "numba" in sys.modules)
+"""
+    assert run(script, cache) == "0 False"
+
+
+def test_settings_that_change_no_code_are_of_no_concern(cache: Path) -> None:
+    for name in ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR"):
+        assert run(f"import os; os.environ['{name}'] = '1'" + SCRIPT, cache) == "False"
+
+
+def test_numba_takes_its_place_whatever_else_is_imported(cache: Path) -> None:
+    script = """
+import sys
+
+class Strange:
+    __class__ = property(lambda self: 1 / 0)
+
+strange = sys.modules["strange"] = type(sys)("strange")
+strange.object = Strange()
+from weft.base import deferred, jit
+from tests.base.test_machine_code import RIGHT, answers
+failed = []
+deferred._at_waking.insert(0, lambda: (failed.append(1), 1 / 0) if not failed else None)
+try:
+    deferred.wake()
+except ZeroDivisionError:
+    print(deferred.is_awake())
+assert answers() == RIGHT
+deferred.wake()
+print(deferred.is_awake(), type(jit.types).__name__, type(deferred.ir).__name__)
+"""
+    assert run(script, cache).splitlines() == ["False", "True module module"]
+
+
+def test_code_for_another_processor_is_not_found(cache: Path) -> None:
+    script = "import os; os.environ['NUMBA_OPT'] = '1'" + SCRIPT
+    assert run(script, cache) == "True"
+
+
+def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Path) -> None:
+    kept = Kept("anything", "int64", (), frozenset({"no_such_function_anywhere"}))
+    with pytest.raises(LookupError, match="anything needs no_such_function_anywhere"):
+        kept.loaded()
+    keep(tmp_path / "kept", kept)
+    assert found_at(tmp_path / "kept") == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (0, "int64"), (-(1 << 63), "int64"), (1 << 63, None), (True, "bool"),
+        (np.int64(3), "int64"), (np.uint64(3), None), (1.0, None), ("a", None),
+        (np.zeros((2, 3), np.float32), "float32[2]"),
+        (np.frombuffer(b"ab", np.uint8), "uint8[1] readonly"),
+        (np.zeros(6, np.int64)[::2], None), (np.zeros(2, ">i8"), None),
+        (np.zeros(2, Pair.dtype), None),
+        (np.zeros(2, Pair.dtype)[0], "record of 24: left 0 <i8 right 8 <i8[2]"),
+        (np.zeros(1, [("left", "<f8"), ("right", [("a", "u1")])])[0],
+         "record of 9: left 0 <f8 right 8 (a 0 |u1)"),
+        (np.frombuffer(bytes(17), np.uint8)[1:].view(np.int64), None),
+    ],
+)  # fmt: skip
+def test_arguments_are_of_the_kinds_that_machine_code_takes(
+    value: object, kind: str | None
+) -> None:
+    assert kind_of(value) == kind
+
+
+def test_where_nothing_can_be_kept_preparation_says_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    script = """
+from tests.base.test_machine_code import chosen
+from weft.base.errors import MachineError
+from weft.base.machine_code import prepare
+try:
+    prepare(chosen, 1, True)
+except MachineError as error:
+    print(error)
+"""
+    assert "cannot be used" in run(script, tmp_path)
+
+
+WHOLE = """
+import sys
+from weft import Scenario, run
+from weft.agents.drivers.rank import warm_up
+from weft.switch.realtime.process import prepare
+assert run(Scenario(world="simulated", size_bytes=4096)).verified
+prepare()
+warm_up()
+print("numba" in sys.modules)
+"""
+
+
+def test_a_second_process_simulates_switches_and_ranks_without_numba() -> None:
+    """Whatever numba changes of its own, so that nothing could be kept, is seen here."""
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", WHOLE], capture_output=True, text=True, check=True
+        )
+    assert done.stdout.strip() == "False"

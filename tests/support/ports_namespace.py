@@ -1,0 +1,140 @@
+"""Run by test_switch_ports.py in a network namespace of its own: ``weft switch`` whose ports
+have queueing disciplines, are looked at, go down, are deleted and made anew.
+
+Prints what it saw as one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, Any
+
+from tests.support.realtime_namespace import DEADLINE_S, make_links
+from tests.support.switch_namespace import start
+
+from weft.switch.realtime.ports import ETH_P_ALL, open_port
+
+FRAMES = 100
+FRAME_BYTES = 1000
+
+
+def run(*commands: str) -> None:
+    for command in commands:
+        subprocess.run(command.split(), check=True)
+
+
+def frame(number: int) -> bytes:
+    return bytes.fromhex("020000000002 020000000001 88b5") + bytes([number]) * (FRAME_BYTES - 14)
+
+
+def numbers(port: socket.socket) -> list[int]:
+    """The numbers of the frames that are there."""
+    found: list[int] = []
+    while select.select([port], [], [], 0.05)[0]:
+        found.append(port.recv(65536)[-1])
+    return found
+
+
+def told(stream: IO[str]) -> queue.SimpleQueue[str]:
+    """The lines of a stream, which a thread reads."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in stream:
+            lines.put(line.strip())
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def passes(number: int) -> bool:
+    """Whether frames of this number come from one host's end to the other's."""
+    hosts = [open_port(name) for name in ("h1", "h2")]
+    end = time.monotonic() + DEADLINE_S
+    found = False
+    while not found and time.monotonic() < end:
+        hosts[0].send(frame(number))
+        found = number in numbers(hosts[1])
+    for host in hosts:
+        host.close()
+    return found
+
+
+def tbf() -> dict[str, int]:
+    """What the queueing discipline of the switch's second port has counted."""
+    command = ["tc", "-j", "-s", "qdisc", "show", "dev", "s2"]
+    shown = subprocess.run(command, capture_output=True, check=True)
+    (found,) = [each for each in json.loads(shown.stdout) if each["kind"] == "tbf"]
+    return {name: found[name] for name in ("packets", "drops", "backlog")}
+
+
+def shaped(bypassed: bool) -> dict[str, Any]:
+    """What becomes of many frames at once that leave by a slow queueing discipline of somebody
+    else's, and what somebody sees who looks at the interface that they leave by."""
+    run("tc qdisc add dev s2 root tbf rate 100kbit burst 1600 limit 5000")
+    hosts = [open_port(name) for name in ("h1", "h2")]
+    watching = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    watching.bind(("s2", ETH_P_ALL))
+    for _ in range(FRAMES):
+        hosts[0].send(frame(1))
+    came = 0
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        came += len(numbers(hosts[1]))
+        counted = tbf()
+        through = counted["packets"] + counted["drops"] >= FRAMES and counted["backlog"] == 0
+        if came >= FRAMES if bypassed else through:
+            break
+    came += len(numbers(hosts[1]))
+    run("tc qdisc del dev s2 root")
+    left = 0
+    while select.select([watching], [], [], 0)[0]:
+        _, (_, _, way, *_) = watching.recvfrom(65536)
+        left += way == socket.PACKET_OUTGOING
+    for each in (*hosts, watching):
+        each.close()
+    return {"came": came, "left": left, **counted}
+
+
+def main(program: str, *options: str) -> None:
+    make_links()
+    words = " ".join(options)
+    switch, _ = start(f"-i 1@s1 -i 2@s2 {program} --grpc-server-addr 127.0.0.1:50061 {words}")
+    assert switch.stderr is not None and switch.stdout is not None
+    lines = told(switch.stderr)
+    seen: dict[str, Any] = {"shaped": shaped("--bypass-qdisc" in options), "said": []}
+
+    run("ip link set s2 down", "ip link set s2 up")
+    seen["passes"] = [passes(201)]
+    run("ip link del s1")
+    seen["said"].append(lines.get(timeout=DEADLINE_S))
+    run("ip link add name s1 type veth peer name h1")
+    seen["said"].append(lines.get(timeout=DEADLINE_S))
+    run("ip link set s1 up", "ip link set h1 up")
+    seen["passes"].append(passes(202))
+    away = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep 60"], stdout=-1)
+    assert away.stdout is not None
+    away.stdout.readline()
+    run(f"ip link set s2 netns {away.pid}")
+    seen["said"].append(lines.get(timeout=DEADLINE_S))
+    run("ip link del h2", "ip link add name s2 type veth peer name h2")
+    away.kill()
+    seen["said"].append(lines.get(timeout=DEADLINE_S))
+    run("ip link set s2 up", "ip link set h2 up")
+    seen["passes"].append(passes(203))
+    switch.send_signal(signal.SIGINT)
+    seen["ended"] = switch.stdout.read().splitlines()
+    seen["status"] = switch.wait(DEADLINE_S)
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

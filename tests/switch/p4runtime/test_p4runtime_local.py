@@ -1,0 +1,53 @@
+"""P4Runtime within one process: the same answers as over gRPC, and the same refusals."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from tests.support.fabric import fabric_plan
+
+from weft.controller import Controller
+from weft.controller.client import SwitchError, WriteError
+from weft.controller.plan import Update
+from weft.switch.compiler import compile_cached
+from weft.topo.clos import leaf_spine
+from weft.topo.fabric_program import fabric_program
+from weft.topo.worlds.simulated.world import SimulatedWorld
+
+
+def test_a_plan_is_applied_and_counters_are_read_without_a_thread() -> None:
+    world = SimulatedWorld(leaf_spine())
+    before = set(threading.enumerate())  # of which those of other tests may end
+    with Controller(
+        world.topology, world.switch_addresses, compile_cached(fabric_program())
+    ) as controller:
+        controller.apply(fabric_plan(world.topology, loss=0.1))
+        controller.apply(fabric_plan(world.topology, without=["leaf0-spine1"]))
+        assert set(threading.enumerate()) <= before
+        assert {link.tx_packets for link in controller.read_counters().values()} == {0}
+
+
+def test_a_refused_update_is_named() -> None:
+    world = SimulatedWorld(leaf_spine())
+    with Controller(
+        world.topology, world.switch_addresses, compile_cached(fabric_program())
+    ) as controller:
+        plan = fabric_plan(world.topology)
+        controller.apply(plan)
+        group = next(item for item in plan.entities["leaf0"] if "multicast" in str(item).lower())
+        with pytest.raises(WriteError, match="ALREADY_EXISTS") as error:
+            controller.session("leaf0").write([Update("insert", group)])
+    assert "leaf0 (device 1, in this process)" in str(error.value)
+    assert len(error.value.failures) == 1
+
+
+def test_a_switch_has_one_controller_at_a_time() -> None:
+    world = SimulatedWorld(leaf_spine(1, 1, 1))
+    program = compile_cached(fabric_program())
+    with (
+        Controller(world.topology, world.switch_addresses, program),
+        pytest.raises(SwitchError, match="become the primary"),
+    ):
+        Controller(world.topology, world.switch_addresses, program)
+    Controller(world.topology, world.switch_addresses, program).close()

@@ -1,0 +1,112 @@
+"""What the ranks of a program of PyTorch see when one of them, or a link, fails: a RuntimeError
+that can be caught, that names the rank, and that comes soon."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import weft as api
+from weft import Net
+from weft.tools.bench.torch_failures import FAILING, FAILURES, PARALLEL, Told, fail
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="torch is not installed: ./weft setup --torch",
+    ),
+]
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "pytorch_programs"
+SOON_S = 15.0
+FOUND_S = 10.0
+"""Within so long a link that fails is led around."""
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Net]:
+    with api.up(api.leaf_spine(leaves=2, spines=2, hosts_per_leaf=2)) as network:
+        yield network
+
+
+@pytest.mark.parametrize("what", FAILURES)
+@pytest.mark.parametrize("parallel", PARALLEL)
+def test_every_survivor_gets_an_error_that_names_the_rank(
+    net: Net, parallel: str, what: str
+) -> None:
+    """Where another spine carries what a link did, training goes on."""
+    run, told = fail(net, parallel, what)
+    (failure,) = told.having("fails")
+    errors = told.having("error")
+    if what == "spine link":
+        assert not errors and run.status == 0 and len(told.having("steps")) == 4, told.getvalue()
+        return
+    survivors = {0, 1, 2} if what in ("raise", "kill", "stop") else {0, 1, 2, 3}
+    assert {each["rank"] for each in errors} == survivors, told.getvalue()
+    for each in errors:
+        assert each["at_s"] - failure["at_s"] < SOON_S, each
+        alone = what == "host link" and each["rank"] == FAILING  # it can tell no more than that
+        assert f"rank {FAILING}" in each["error"] or (alone and "lost rank" in each["error"]), each
+        assert "rank" in each["error"]
+    if what == "raise":
+        assert all("ValueError: bad batch" in each["error"] for each in errors), errors
+    assert run.status != 0
+
+
+@pytest.mark.parametrize("spine", ["spine0", "spine1"])
+def test_sums_whose_tree_loses_a_link_go_on_in_another_one(net: Net, spine: str) -> None:
+    """One of the two is in the tree. Its link fails while vectors are added, one after the other:
+    all sums are right, and none has waited for long."""
+    told = Told(net, ("leaf0", spine))
+    try:
+        run = net.torch_run(
+            PROGRAMS / "midway.py", allreduce="switch", output=told, errors=told, timeout=90
+        )
+    finally:
+        net.set_link("leaf0", spine, True)
+    assert run.status == 0, told.getvalue()
+    ended = told.having("longest_s")
+    assert len(ended) == 4 and all(each["right"] for each in ended), told.getvalue()
+    assert max(each["longest_s"] for each in ended) < FOUND_S, ended
+    assert all(each.algorithm == "switch" for rank in run.ranks for each in rank.collectives)
+
+
+def output_of(net: Net, program: str, *arguments: str) -> str:
+    """What a program printed, which ended well."""
+    told = Told(net, None)
+    run = net.torch_run(PROGRAMS / program, *arguments, output=told, errors=told, timeout=90)
+    assert run.status == 0, told.getvalue()
+    return told.getvalue()
+
+
+def test_timeouts_name_who_is_late(net: Net) -> None:
+    assert output_of(net, "late.py").count("all were told") == 3
+
+
+@pytest.mark.parametrize(
+    ("parallel", "different"),
+    [
+        ("ddp", "another size"),
+        ("fsdp", "another kind"),
+        ("none", "another type"),
+        ("none", "another operation"),
+    ],
+)
+def test_ranks_that_call_something_else_are_told_so(
+    net: Net, parallel: str, different: str
+) -> None:
+    said = output_of(net, "differing.py", parallel, *different.split())
+    assert said.count("was told: ") == 4
+    assert said.count("the ranks do not call the same") == 4
+
+
+def test_a_rank_that_holds_pythons_lock_is_waited_for(net: Net) -> None:
+    said = output_of(net, "holding.py")
+    assert said.count("went on after") == 12
+    assert said.count("was told: ") >= 3, said
+    assert said.count("rank 3 of the run (host h3) does not answer") >= 3, said
