@@ -7,6 +7,7 @@ ranks that have ended.
 """
 
 import os
+import select
 import socket
 import threading
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ import msgspec
 from weft.agents.collectives.communicator import SwitchJob
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError, MachineError, RunError
+from weft.base.lines import Lines
 
 SETTINGS = "WEFT_PYTORCH"
 """The environment variable with the path of a rank's settings."""
@@ -231,11 +233,12 @@ class RunnerLink:
     """
 
     def __init__(self, settings: Settings, heard: Any) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.connect(settings.socket)
+            connection.connect(settings.socket)
         except OSError as error:
             raise MachineError(f"the runner at {settings.socket}: {error.strerror}") from error
+        self._lines = Lines(connection, encode, decode)
         self._heard = heard
         self._answers: dict[str, GroupMade] = {}
         self._changed = threading.Condition()
@@ -248,10 +251,7 @@ class RunnerLink:
 
     def say(self, message: Message) -> None:
         """Send a message; it is lost if the runner is gone."""
-        try:
-            self._socket.sendall(encode(message))
-        except OSError:
-            self.all_done.set()
+        self._lines.send(message)
 
     def make_group(self, asked: MakeGroup) -> GroupMade:
         """Ask for a group, and return what there is of it.
@@ -269,22 +269,14 @@ class RunnerLink:
     def close(self) -> None:
         """Close the connection."""
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self._lines.socket.shutdown(socket.SHUT_RDWR)
         self._thread.join(1.0)
-        self._socket.close()
+        self._lines.close()
 
     def _listen(self) -> None:
-        partial = b""
-        while True:
-            try:
-                chunk = self._socket.recv(1 << 16)
-            except OSError:
-                chunk = b""
-            if not chunk:
-                break
-            *lines, partial = (partial + chunk).split(b"\n")
-            for line in lines:
-                message = decode(line)
+        while not self._lines.closed:
+            select.select([self._lines], [], [])
+            for message in self._lines.receive():
                 if isinstance(message, GroupMade):
                     with self._changed:
                         self._answers[message.name] = message

@@ -185,7 +185,7 @@ def test_messages_come_back_as_they_were() -> None:
 
 def a_rank(*printed: str) -> Rank:
     """A rank that has ended with status 5."""
-    return Rank(2, "h2", None, status=5, last_lines=[*printed])  # type: ignore[arg-type]
+    return Rank(2, "h2", status=5, last_lines=[*printed])
 
 
 def test_why_a_rank_failed_is_what_ended_it_and_not_what_it_printed() -> None:

@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -20,8 +20,9 @@ from weft.topo.worlds.emulated.runs import RunRecord
 
 READY_S = 600.0
 """How long the server may take to load everything: the first time, code is compiled."""
-FORK_S = 60.0
+LOOK_S = 0.2
 ENDED_S = 10.0
+"""How long processes that are killed may take to end."""
 
 
 class ForkServer:
@@ -64,13 +65,18 @@ class ForkServer:
             MachineError: it cannot load torch.
             RunError: it has ended, or is not ready in time.
         """
-        self._wait(lambda: -1 in self._news, READY_S, "get ready")
+        end_s = time.monotonic() + READY_S
+        while -1 not in self._news:
+            if time.monotonic() > end_s:
+                raise RunError(f"the parent of the ranks did not get ready within {READY_S:g} s")
+            select.select([self._socket], [], [], LOOK_S)
+            self._take()
         refuse(
             self._news[-1].error, f"torch cannot be loaded: {self._news[-1].error}", MachineError
         )
 
-    def fork(self, rank: int, program: str, namespaces_of: int) -> "ForkedRank":
-        """Fork a rank into the namespaces of a process.
+    def fork(self, rank: int, program: str, namespaces_of: int) -> list[IO[bytes]]:
+        """Fork a rank into the namespaces of a process, and return what it prints and complains.
 
         Args:
             program: the path of a `weft.pytorch.fork_server.Program`.
@@ -85,8 +91,7 @@ class ForkServer:
         finally:
             for each in (*opened, *(pipe[1] for pipe in pipes)):
                 os.close(each)
-        files = [os.fdopen(pipe[0], "rb", buffering=0) for pipe in pipes]
-        return ForkedRank(self, rank, files[0], files[1])
+        return [os.fdopen(pipe[0], "rb", buffering=0) for pipe in pipes]
 
     def signal(self, rank: int, number: int) -> None:
         """Send a signal to a rank's process."""
@@ -102,6 +107,16 @@ class ForkServer:
             return -signal.SIGKILL
         news = self._news.get(rank)
         return None if news is None else news.status
+
+    def ended(self, ranks: Collection[int], limit_s: float) -> set[int]:
+        """Wait until all of some ranks have ended, for so long at most, and return those that
+        have."""
+        end_s = time.monotonic() + limit_s
+        while True:
+            found = {rank for rank in ranks if self.status(rank) is not None}
+            if len(found) == len(ranks) or time.monotonic() > end_s:
+                return found
+            select.select([self._socket], [], [], LOOK_S)
 
     def close(self) -> None:
         """End the server and all its ranks."""
@@ -125,48 +140,3 @@ class ForkServer:
         how = how_it_ended(self._process.returncode or 0)
         lines = self._log.read_text(errors="replace").splitlines()[-8:]
         return "; ".join([how, *lines])
-
-    def _wait(self, done: object, limit_s: float, what: str) -> None:
-        assert callable(done)
-        end_s = time.monotonic() + limit_s
-        self._take()
-        while not done():
-            refuse(
-                time.monotonic() > end_s,
-                f"the parent of the ranks did not {what} within {limit_s:g} s",
-                RunError,
-            )
-            select.select([self._socket], [], [], 0.2)
-            self._take()
-
-
-class ForkedRank:
-    """A rank's process, as `subprocess.Popen` has one."""
-
-    def __init__(self, server: ForkServer, rank: int, stdout: IO[bytes], stderr: IO[bytes]) -> None:
-        self._server = server
-        self._rank = rank
-        self.stdout = stdout
-        self.stderr = stderr
-
-    def poll(self) -> int | None:
-        """Return its status if it has ended."""
-        return self._server.status(self._rank)
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        if self.poll() is None:
-            self._server.signal(self._rank, number)
-
-    def kill(self) -> None:
-        """Kill it."""
-        self.send_signal(signal.SIGKILL)
-
-    def wait(self, timeout_s: float = ENDED_S) -> int:
-        """Wait for its end, and return its status. Raises subprocess.TimeoutExpired."""
-        end_s = time.monotonic() + timeout_s
-        while (status := self.poll()) is None:
-            if time.monotonic() > end_s:
-                raise subprocess.TimeoutExpired(f"rank {self._rank}", timeout_s)
-            time.sleep(0.01)
-        return status

@@ -10,19 +10,21 @@ import selectors
 import signal
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import msgspec
 
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError
-from weft.experiments.families.programs.processes import ForkedRank
+from weft.base.lines import Lines
+from weft.experiments.families.programs.processes import ENDED_S, ForkServer
+from weft.experiments.families.programs.silence import Silences
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import (
     AllDone,
@@ -64,15 +66,13 @@ class Rank:
 
     rank: int
     host: str
-    process: ForkedRank
-    connection: socket.socket | None = None
-    partial: bytes = b""
+    lines: Lines[Any] | None = None
+    """What it and the runner say to each other."""
     recorded: Path | None = None
     """Where it has written what it recorded, once it has."""
     status: int | None = None
     last_lines: list[str] = field(default_factory=list)
-    open_pipes: int = 2
-    pipes: list["_Lines"] = field(default_factory=list)
+    pipes: list["_Printed"] = field(default_factory=list)
     pid: int | None = None
     """Its process, once it has said that it is there."""
     stopped_s: float | None = None
@@ -80,47 +80,54 @@ class Rank:
     is_lost: bool = False
     """Whether the others were told that it is stopped."""
 
+    @property
+    def is_heard(self) -> bool:
+        """Return whether it may print more."""
+        return any(pipe.is_open for pipe in self.pipes)
+
 
 class Ranks:
     """All ranks of one program.
 
     Args:
         path: of the Unix socket at which ranks find the runner.
+        server: forks their processes.
         make_group, drop_group: what is done when a rank asks for it; the second is told the name
             and the rank.
+        silences: is told what ranks say of what they wait for, and says what to say to whom.
         output, errors: where labelled lines go.
         limit_s: how long the program may take.
         look: called now and then; it may raise.
-        hear: is told what ranks say of what they wait for, with the time in s, and returns what is
-            to be said to whom; without a message, what is due.
     """
 
     def __init__(
         self,
         path: Path,
+        server: ForkServer,
+        silences: Silences,
         make_group: Callable[[MakeGroup], GroupMade],
         drop_group: Callable[[str, int], None],
         output: TextIO | None,
         errors: TextIO | None,
         limit_s: float,
         look: Callable[[], None],
-        hear: Callable[[int, Message | None, float], Sequence[tuple[int, Message]]],
     ) -> None:
-        self._hear_of = hear
+        self._server = server
+        self._silences = silences
         self._folder = path.parent
         self._make_group = make_group
         self._drop_group = drop_group
         self._files = {"out": output, "err": errors}
         self._limit_s = limit_s
         self._look = look
-        self._selector = selectors.DefaultSelector()
+        self.selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         os.chmod(path, 0o600)
         self._listener.listen(128)
         self._listener.setblocking(False)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._strangers: list[socket.socket] = []
+        self.selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._strangers: list[Lines[Any]] = []
         self.ranks: list[Rank] = []
         self.present = 0
         """How many ranks have said that they are there."""
@@ -129,38 +136,29 @@ class Ranks:
         self.notes: list[str] = []
         """Why ranks were ended, if they were."""
 
-    def start(
-        self,
-        hosts: Sequence[str],
-        begin: Callable[[int], ForkedRank],
-    ) -> None:
-        """Start a process on each host."""
+    def start(self, hosts: Sequence[str], begin: Callable[[int], Sequence[IO[bytes]]]) -> None:
+        """Start a process on each host; ``begin`` returns what it prints and complains."""
         for rank, host in enumerate(hosts):
-            started = Rank(rank, host, begin(rank))
+            started = Rank(rank, host)
             self.ranks.append(started)
-            for name in ("out", "err"):
-                pipe = getattr(started.process, f"std{name}")
-                os.set_blocking(pipe.fileno(), False)
-                lines = _Lines(self, started, name, pipe)
-                started.pipes.append(lines)
-                self._selector.register(pipe, selectors.EVENT_READ, lines.read)
+            started.pipes += map(partial(_Printed, self, started), ("out", "err"), begin(rank))
 
     def run(self) -> None:
         """Serve all ranks until the last one has ended."""
         end_s = time.monotonic() + self._limit_s
         last_s = None
-        while any(rank.status is None or rank.open_pipes for rank in self.ranks):
+        while any(rank.status is None or rank.is_heard for rank in self.ranks):
             if last_s is None and all(rank.status is not None for rank in self.ranks):
                 last_s = time.monotonic()
             if last_s is not None and time.monotonic() > last_s + LISTEN_S:
                 return  # children of a rank that outlive it may hold its pipes
-            for key, _ in self._selector.select(LOOK_S):
+            for key, _ in self.selector.select(LOOK_S):
                 key.data()
             self._look()
             self._reap()
             now_s = time.monotonic()
             self._look_for_stopped(now_s)
-            self._say_all(self._hear_of(-1, None, now_s))
+            self._say_all(self._silences.due(now_s))
             if now_s > end_s:
                 self._note(f"the program was ended after {self._limit_s:g} s (--timeout)")
                 self._end_all()
@@ -179,34 +177,28 @@ class Ranks:
         """End what still runs, and close everything."""
         self._end_all()
         for rank in self.ranks:
-            rank.process.stdout.close()
-            rank.process.stderr.close()
-            if rank.connection is not None:
-                rank.connection.close()
+            for pipe in rank.pipes:
+                pipe.close()
+            if rank.lines is not None:
+                rank.lines.close()
         for each in self._strangers:
             each.close()
         self._listener.close()
-        self._selector.close()
+        self.selector.close()
 
     def _end_all(self) -> None:
-        left = [rank for rank in self.ranks if rank.process.poll() is None]
+        left = {rank.rank for rank in self.ranks if self._server.status(rank.rank) is None}
         for rank in left:
-            with suppress(ProcessLookupError):
-                rank.process.send_signal(signal.SIGTERM)
-                if rank.stopped_s is not None:
-                    rank.process.kill()
-        end_s = time.monotonic() + END_S
-        for rank in left:
-            with suppress(subprocess.TimeoutExpired):
-                rank.process.wait(max(end_s - time.monotonic(), 0))
-            if rank.process.poll() is None:
-                rank.process.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    rank.process.wait()
+            self._server.signal(rank, signal.SIGTERM)
+            if self.ranks[rank].stopped_s is not None:
+                self._server.signal(rank, signal.SIGKILL)
+        for rank in left - self._server.ended(left, END_S):
+            self._server.signal(rank, signal.SIGKILL)
+        self._server.ended(left, ENDED_S)
 
     def _reap(self) -> None:
         for rank in self.ranks:
-            if rank.status is not None or (status := rank.process.poll()) is None:
+            if rank.status is not None or (status := self._server.status(rank.rank)) is None:
                 continue
             rank.status = status
             if status != 0 and self.first_failed is None:
@@ -254,62 +246,55 @@ class Ranks:
             self._tell(rank, message)
 
     def _tell(self, rank: Rank, message: Message) -> None:
-        if rank.connection is not None:
-            with suppress(OSError):
-                rank.connection.sendall(encode(message))
+        if rank.lines is not None:
+            rank.lines.send(message)
 
     def _accept(self) -> None:
         with suppress(BlockingIOError):
-            connection, _ = self._listener.accept()
-            self._strangers.append(connection)
-            self._selector.register(
-                connection, selectors.EVENT_READ, lambda: self._meet(connection)
-            )
+            stranger: Lines[Any] = Lines(self._listener.accept()[0], encode, _decoded)
+            self._strangers.append(stranger)
+            self.selector.register(stranger, selectors.EVENT_READ, lambda: self._meet(stranger))
 
-    def _meet(self, connection: socket.socket) -> None:
+    def _meet(self, stranger: Lines[Any]) -> None:
         """Take a rank's first words."""
-        lines, partial = _lines_of(connection, b"")
-        if not lines and partial is not None:
+        said = stranger.receive()
+        if not said and not stranger.closed:
             return
-        self._selector.unregister(connection)
-        self._strangers.remove(connection)
-        first = _decoded(lines[0]) if lines else None
-        known = isinstance(first, Here) and 0 <= first.rank < len(self.ranks)
-        if not known or not isinstance(first, Here) or partial is None:
-            connection.close()
-            return
-        rank = self.ranks[first.rank]
-        rank.connection, rank.partial = connection, partial
+        self.selector.unregister(stranger)
+        self._strangers.remove(stranger)
+        match said:
+            case [Here(rank=number), *more] if 0 <= number < len(self.ranks):
+                rank = self.ranks[number]
+            case _:
+                stranger.close()
+                return
+        rank.lines = stranger
         # The rank may have a PID namespace of its own; this is its number here.
         size = struct.calcsize("3i")
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        credentials = stranger.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         rank.pid = struct.unpack("3i", credentials)[0]
         self.present += 1
-        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(rank))
+        self.selector.register(stranger, selectors.EVENT_READ, lambda: self._hear(rank, stranger))
         for other in self.ranks:
             if other.status is not None and other.recorded is None:
                 self._tell(rank, self._ended(other))
-        for line in lines[1:]:
-            self._take(rank, line)
+        for message in more:
+            self._take(rank, message)
 
-    def _hear(self, rank: Rank) -> None:
-        assert rank.connection is not None
-        lines, partial = _lines_of(rank.connection, rank.partial)
-        for line in lines:
-            self._take(rank, line)
-        if partial is None:
-            self._selector.unregister(rank.connection)
-            rank.connection.close()
-            rank.connection = None
-        else:
-            rank.partial = partial
+    def _hear(self, rank: Rank, lines: Lines[Any]) -> None:
+        for message in lines.receive():
+            self._take(rank, message)
+        if lines.closed:
+            self.selector.unregister(lines)
+            lines.close()
+            rank.lines = None
 
-    def _take(self, rank: Rank, line: bytes) -> None:
-        match _decoded(line):
+    def _take(self, rank: Rank, message: Message | None) -> None:
+        match message:
             case MakeGroup() as asked:
                 self._tell(rank, self._make_group(asked))
             case (Silent() | WhoIsLate() | Begun()) as said:
-                self._say_all(self._hear_of(rank.rank, said, time.monotonic()))
+                self._say_all(self._silences.hear(rank.rank, said, time.monotonic()))
             case DropGroup(name=name):
                 self._drop_group(name, rank.rank)
             case Recorded(path=path, begun=begun):
@@ -348,19 +333,6 @@ def _decoded(line: bytes) -> Message | None:
         return decode(line)
     except (msgspec.MsgspecError, InputError):
         return None
-
-
-def _lines_of(connection: socket.socket, before: bytes) -> tuple[list[bytes], bytes | None]:
-    """Return the whole lines that have come and what there is of the next; None for that at the
-    end."""
-    try:
-        chunk = connection.recv(1 << 16)
-    except OSError:
-        chunk = b""
-    if not chunk:
-        return [], None
-    *lines, partial = (before + chunk).split(b"\n")
-    return lines, partial
 
 
 class LineCutter:
@@ -404,18 +376,21 @@ class LineCutter:
         self._say(line.removesuffix("\r") if whole else line)
 
 
-class _Lines:
-    """Read what a process prints, line by line."""
+class _Printed:
+    """What a process prints to one of its streams, read line by line."""
 
-    def __init__(self, ranks: Ranks, rank: Rank, name: str, pipe: Any) -> None:
-        self._ranks, self._rank, self._pipe = ranks, rank, pipe
+    def __init__(self, ranks: Ranks, rank: Rank, name: str, pipe: IO[bytes]) -> None:
+        self._selector, self._pipe = ranks.selector, pipe
         self._cutter = LineCutter(lambda line: ranks.say(rank, name, line))
-        self._is_open = True
+        self.is_open = True
+        """Whether more may come."""
+        os.set_blocking(pipe.fileno(), False)
+        self._selector.register(pipe, selectors.EVENT_READ, self.read)
 
     def read_all(self) -> None:
         """Take all that there is, for a while at most."""
         end_s = time.monotonic() + LOOK_S
-        while self._is_open and time.monotonic() < end_s and self.read():
+        while self.is_open and time.monotonic() < end_s and self.read():
             pass
 
     def read(self) -> bool:
@@ -428,7 +403,10 @@ class _Lines:
             chunk = b""
         self._cutter.take(chunk)
         if not chunk:
-            self._ranks._selector.unregister(self._pipe)
-            self._rank.open_pipes -= 1
-            self._is_open = False
+            self._selector.unregister(self._pipe)
+            self.is_open = False
         return bool(chunk)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._pipe.close()

@@ -37,7 +37,7 @@ from weft.pytorch.choices import choices_of, parse_choice
 from weft.pytorch.defaults import FALLBACKS
 from weft.pytorch.fork_server import Program
 from weft.pytorch.launch import reason_path
-from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Settings
+from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 from weft.topo.worlds.registry import has_real_time
@@ -239,8 +239,8 @@ class _Program:
             path = run_folder / "runner.sock"
             stack.callback(path.unlink, missing_ok=True)
             ranks = Ranks(
-                path, self._make_group, self._drop_group, output, errors, self._options.limit_s,
-                lambda: self._look(ranks), self._hear,
+                path, server, self._silences, self._make_group, self._drop_group, output, errors,
+                self._options.limit_s, lambda: self._look(ranks),
             )  # fmt: skip
             stack.callback(ranks.close)
             before = Counts.read(controller, world)
@@ -363,13 +363,6 @@ class _Program:
     def _drop_group(self, name: str, rank: int) -> None:
         with self._net.planning:
             self._trees.drop(name, rank)
-
-    def _hear(
-        self, rank: int, message: Message | None, now_s: float
-    ) -> Sequence[tuple[int, Message]]:
-        if message is None:
-            return self._silences.due(now_s)
-        return self._silences.hear(rank, message, now_s)
 
     def _clear(self) -> None:
         with self._net.planning:

@@ -12,7 +12,6 @@ import pytest
 from tests.support.operations import gather
 from tests.support.rank_rendezvous_support import Actor, both, hello, perform
 
-from weft.agents.drivers import messages
 from weft.agents.drivers.messages import (
     Abort,
     Finished,
@@ -29,6 +28,7 @@ from weft.agents.drivers.messages import (
 from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.drivers.rendezvous import Rendezvous
 from weft.agents.ranks import RankReport
+from weft.base import lines
 from weft.base.effort import Effort
 from weft.base.errors import RunError
 
@@ -222,7 +222,7 @@ def test_a_message_larger_than_a_socket_takes_comes_whole() -> None:
 def test_a_peer_that_takes_nothing_does_not_hold_the_sender_for_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(messages, "SEND_SILENCE_S", 0.05)
+    monkeypatch.setattr(lines, "SEND_SILENCE_S", 0.05)
     ours, theirs = socket.socketpair()
     channel = LineChannel(ours)
     channel.send(Abort("x" * (8 << 20)))
