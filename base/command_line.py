@@ -44,8 +44,16 @@ class ShowingConsole(Console):
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else escaped(text), style, control)
 
+    def print_whole(self, table: RenderableType) -> None:
+        """Print a table, of which nothing is cut where lines may be of any length."""
+        if not self.is_terminal:
+            wide = self.options.update(width=1000)
+            self.width = max(self.width, self.measure(table, options=wide).maximum)
+        self.print()
+        self.print(table)
 
-def make_console(*, stderr: bool = False) -> Console:
+
+def make_console(*, stderr: bool = False) -> ShowingConsole:
     """Return the console of the terminal. Output to a file or a pipe has lines as long as the
     widest table."""
     console = ShowingConsole(stderr=stderr)

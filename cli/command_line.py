@@ -182,12 +182,7 @@ def _run(
         sys.stdout.write("\n")
     else:
         console = make_console()
-        found = table.summary_table(results)
-        if not console.is_terminal:  # nothing is cut where lines may be of any length
-            wide = console.options.update(width=1000)
-            console.width = max(console.width, console.measure(found, options=wide).maximum)
-        console.print()
-        console.print(found)
+        console.print_whole(table.summary_table(results))
         for single in results.runs:
             if single.error:
                 named = which_run(results, single)

@@ -138,23 +138,21 @@ def run(
     switches, which multicast and add for it; the rendezvous goes by a network of its own.
     """
     from weft.cli.torch_run import run_to_folder
+    from weft.experiments.families.programs.torch_run import LIMIT_S, TorchOptions
 
-    asked = {
+    algorithms = {
         "allgather": allgather,
         "broadcast": broadcast,
         "reduce-scatter": reduce_scatter,
         "allreduce": allreduce,
     }
-    given = [*(arguments or [])]
-    name, words = ("-m", [script, *given]) if module else (script, given)
-    run_to_folder(
-        options,
-        name,
-        words,
-        algorithms={collective: text for collective, text in asked.items() if text is not None},
-        backend=backend,
-        as_weft=as_weft or (),
-        ranks=ranks,
-        limit_s=None if timeout is None else limit_s(timeout),
-        out=output_folder(out),
+    asked = TorchOptions(
+        {collective: text for collective, text in algorithms.items() if text is not None},
+        backend,
+        tuple(as_weft or ()),
+        ranks,
+        LIMIT_S if timeout is None else limit_s(timeout),
     )
+    words = [script, *(arguments or [])]
+    name = "-m" if module else words.pop(0)
+    run_to_folder(options, name, words, asked, output_folder(out))

@@ -12,7 +12,6 @@ from weft.base.progress import Progress
 from weft.base.streams import raw
 from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
 from weft.experiments.families.programs.torch_run import (
-    LIMIT_S,
     TRACE,
     TorchOptions,
     check,
@@ -29,12 +28,7 @@ def run_to_folder(
     network: Mapping[str, Any],
     script: str,
     arguments: Sequence[str],
-    *,
-    algorithms: Mapping[str, str],
-    backend: str,
-    as_weft: Sequence[str],
-    ranks: int | None,
-    limit_s: float | None,
+    options: TorchOptions,
     out: Path | None,
 ) -> NoReturn:
     """Bring a network up, run a program on its hosts, and write what came of it.
@@ -47,9 +41,6 @@ def run_to_folder(
         InputError, MachineError: something of this makes no sense, or is not there; nothing has
             begun then.
     """
-    options = TorchOptions(
-        dict(algorithms), backend, tuple(as_weft), ranks, LIMIT_S if limit_s is None else limit_s
-    )
     check_program(script, arguments, options)
     scenario = from_options({"collective": "allgather", **network})
     folder = ResultsFolder(out or Path("results") / f"torch-{secrets.token_hex(4)}")
@@ -63,19 +54,16 @@ def run_to_folder(
             folder.make(captures=False, traces=False)
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)
-        ranks_asked = ranks or len(net.topology.hosts)
+        ranks_asked = options.ranks or len(net.topology.hosts)
         console.print(f"Load PyTorch and start {ranks_asked} ranks", markup=False, highlight=False)
         run = torch_run(
             net, script, arguments, options, output=raw(sys.stdout), errors=raw(sys.stderr),
             folder=folder,
         )  # fmt: skip
     shown = make_console()
-    for table in (ranks_table(run), *([collectives_table(run)] if run.collectives() else [])):
-        if not shown.is_terminal:
-            wide = shown.options.update(width=1000)
-            shown.width = max(shown.width, shown.measure(table, options=wide).maximum)
-        shown.print()
-        shown.print(table)
+    shown.print_whole(ranks_table(run))
+    if run.collectives():
+        shown.print_whole(collectives_table(run))
     for line in lines(run):
         shown.print(line, markup=False, highlight=False, soft_wrap=True)
     if run.error:

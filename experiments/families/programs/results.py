@@ -109,46 +109,55 @@ class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
 
     def collectives(self) -> dict[tuple[str, str], CollectiveFigures]:
         """Return the figures of all ranks together, by (collective, algorithm)."""
-        found: dict[tuple[str, str], CollectiveFigures] = {}
-        for each in (figures for rank in self.ranks for figures in rank.collectives):
-            total = found.setdefault(
-                (each.name, each.algorithm), CollectiveFigures(each.name, each.algorithm)
-            )
-            total.count += each.count
-            total.size_bytes += each.size_bytes
-            total.under_way_ns += each.under_way_ns
-            total.failed += each.failed
-        return found
+        return summed(figures for rank in self.ranks for figures in rank.collectives)
+
+
+def summed(
+    some: Iterable[CollectiveFigures],
+) -> dict[tuple[str, str], CollectiveFigures]:
+    """Return figures added up by (collective, algorithm)."""
+    found: dict[tuple[str, str], CollectiveFigures] = {}
+    for each in some:
+        of = each.name, each.algorithm
+        total = found.setdefault(of, CollectiveFigures(*of))
+        total.count += each.count
+        total.size_bytes += each.size_bytes
+        total.under_way_ns += each.under_way_ns
+        total.failed += each.failed
+    return found
 
 
 def rank_of(record: Record | None, rank: int, host: str, status: int, error: str) -> TorchRank:
     """Return what became of a rank, from what it has recorded, if it has."""
-    found = TorchRank(rank, host, status, error)
     if record is None:
-        return found
-    end_ns = record.steps[-1].ended_ns if record.steps else record.ended_ns
+        return TorchRank(rank, host, status, error)
+    ends = [record.begun_ns, *(step.ended_ns for step in record.steps)]
+    end_ns = ends[-1] if record.steps else record.ended_ns
     window = (record.begun_ns, end_ns)
     under_way = [(each.begun_ns, each.ended_ns) for each in record.operations]
-    found.total_ns = end_ns - record.begun_ns
-    found.exposed_ns = covered_ns(record.waits_ns, window)
-    found.computation_ns = found.total_ns - found.exposed_ns
-    found.hidden_ns = covered_ns([*under_way, *record.waits_ns], window) - found.exposed_ns
-    found.cpu_ns = record.cpu_ns
-    ends = [record.begun_ns, *(step.ended_ns for step in record.steps)]
-    found.step_ns = [end - begin for begin, end in pairwise(ends)]
-    found.losses = [step.loss for step in record.steps]
-    kinds: dict[tuple[str, str], CollectiveFigures] = {}
-    for each in record.operations:
-        figures = kinds.setdefault(
-            (each.name, each.algorithm), CollectiveFigures(each.name, each.algorithm)
+    exposed_ns = covered_ns(record.waits_ns, window)
+    figures = (
+        CollectiveFigures(
+            each.name, each.algorithm, 1, each.size_bytes, each.ended_ns - each.begun_ns,
+            int(bool(each.error)),
         )
-        figures.count += 1
-        figures.size_bytes += each.size_bytes
-        figures.under_way_ns += each.ended_ns - each.begun_ns
-        figures.failed += bool(each.error)
-    found.collectives = list(kinds.values())
-    found.statistics = dict(record.statistics)
-    return found
+        for each in record.operations
+    )  # fmt: skip
+    return TorchRank(
+        rank,
+        host,
+        status,
+        error,
+        total_ns=end_ns - record.begun_ns,
+        computation_ns=end_ns - record.begun_ns - exposed_ns,
+        exposed_ns=exposed_ns,
+        hidden_ns=covered_ns([*under_way, *record.waits_ns], window) - exposed_ns,
+        cpu_ns=record.cpu_ns,
+        step_ns=[end - begin for begin, end in pairwise(ends)],
+        losses=[step.loss for step in record.steps],
+        collectives=list(summed(figures).values()),
+        statistics=dict(record.statistics),
+    )
 
 
 def covered_ns(spans: Iterable[tuple[int, int]], window: tuple[int, int]) -> int:

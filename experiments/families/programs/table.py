@@ -1,5 +1,7 @@
 """What a program on the hosts came to, as tables for the terminal."""
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.table import Table
 
@@ -10,24 +12,30 @@ from weft.experiments.results.summary import TIERS, byte_unit, three_digits
 MOST_LOSSES = 6
 
 
-def _table(title: str) -> Table:
-    return Table(
+def _table(title: str, left: Sequence[str], right: Sequence[str], caption: str = "") -> Table:
+    table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title,
-        title_style="bold", title_justify="left", caption_justify="left", caption_style="dim",
+        title_style="bold", title_justify="left", caption=caption or None, caption_justify="left",
+        caption_style="dim",
     )  # fmt: skip
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
 
 
 def ranks_table(run: TorchRun) -> Table:
     """Return a table with a row for each rank: steps and where its time went."""
     program = f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
-    table = _table(f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}")
-    for name in ("rank", "host"):
-        table.add_column(name)
-    for name in (
-        "steps", "median\nstep", "computation", "exposed\ncommunication", "hidden\ncommunication",
-        "last\nloss", "status",
-    ):  # fmt: skip
-        table.add_column(name, justify="right")
+    table = _table(
+        f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}",
+        ("rank", "host"),
+        ("steps", "median\nstep", "computation", "exposed\ncommunication",
+         "hidden\ncommunication", "last\nloss", "status"),
+        "exposed: the program waited for it; hidden: it computed meanwhile; the first step counts "
+        "from when the ranks came together",
+    )  # fmt: skip
     for rank in run.ranks:
         steps = sorted(rank.step_ns)
         losses = [loss for loss in rank.losses if loss is not None]
@@ -42,20 +50,16 @@ def ranks_table(run: TorchRun) -> Table:
             f"{losses[-1]:.6g}" if losses else "-",
             str(rank.status),
         )
-    table.caption = (
-        "exposed: the program waited for it; hidden: it computed meanwhile; the first step counts "
-        "from when the ranks came together"
-    )
     return table
 
 
 def collectives_table(run: TorchRun) -> Table:
     """Return a table with a row for each collective and algorithm, all ranks together."""
-    table = _table("What the ranks put into collectives")
-    for name in ("collective", "algorithm"):
-        table.add_column(name)
-    for name in ("calls\na rank", "size a call", "in all", "mean time"):
-        table.add_column(name, justify="right")
+    table = _table(
+        "What the ranks put into collectives",
+        ("collective", "algorithm"),
+        ("calls\na rank", "size a call", "in all", "mean time"),
+    )
     for (name, algorithm), each in run.collectives().items():
         table.add_row(
             name,
