@@ -1,17 +1,18 @@
 """Kinds of work whose ranks carry out a graph of flows (`weft.agents.collectives.flow_graph`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from weft.experiments.families.flow_times import FlowTimes
 from weft.experiments.scenario.family import Family
+from weft.experiments.scenario.part import Part
 
 if TYPE_CHECKING:
     from weft.agents.collectives.algorithm import Algorithm
     from weft.agents.collectives.places import TierBytes
     from weft.agents.ranks import OperationConfig, RankReport
     from weft.controller.flows import Flows
-    from weft.experiments.results.results import FlowTimes
     from weft.experiments.scenario.asked import Asked
     from weft.experiments.scenario.scenario import Scenario
     from weft.topo.network import Topology
@@ -22,6 +23,7 @@ class FlowFamily(Family):
 
     sends_flows = True
     repeats = False
+    adds: tuple[type[Part], ...] = (FlowTimes,)
 
     def kinds(self, collective: str, algorithm: str) -> "tuple[Algorithm, ...]":
         """Return an algorithm that says nothing of itself."""
@@ -51,8 +53,8 @@ class FlowFamily(Family):
 
     def result(
         self, scenario: "Scenario", algorithm: str, reports: "Sequence[RankReport]"
-    ) -> Mapping[str, Any]:
-        return {"flows": flows_of(scenario, algorithm, reports)}
+    ) -> Iterator[Part]:
+        yield flows_of(scenario, algorithm, reports)
 
     def bound_ns(self, scenario: "Scenario", algorithm: str, *, frames: bool) -> int:
         from weft.experiments.theory.bounds import flows_ns, host_rates_bps, sizing_of
@@ -84,10 +86,8 @@ class PlacedFamily(FlowFamily):
         """It is checked where the graph is made."""
 
 
-def flows_of(scenario: "Scenario", algorithm: str, reports: "Sequence[RankReport]") -> "FlowTimes":
+def flows_of(scenario: "Scenario", algorithm: str, reports: "Sequence[RankReport]") -> FlowTimes:
     """Return when each flow of a workload was under way, as its ranks reported it."""
-    from weft.experiments.results.results import FlowTimes
-
     graph = scenario.flow_graph(algorithm)
     flows = graph.flows.tolist()
     place = {flow: index for index, flow in enumerate(flows)}

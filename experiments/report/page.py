@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from weft.base.units import format_rate
+from weft.experiments.plots.gantt import gantt_svg
 from weft.experiments.plots.heatmap import RAMP, heat_map
 from weft.experiments.plots.palette import (
     algorithm_class,
@@ -168,18 +169,15 @@ def _run_shown(summary: Summary) -> str:
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
-    """Return the plots that the scenario file asks for, and what stages and workgroups did: their
-    titles, and their SVG files in base64."""
+    """Return the plots that the scenario file asks for, and what was under way when: their titles,
+    and their SVG files in base64."""
     found: list[tuple[str, bytes]] = []
     if results.plots:
         from weft.experiments.plots.draw import svg_of, title_of
 
         found += [(title_of(spec), svg_of(results, spec)) for spec in results.plots]
-    if any((run.step or run.fused) and run.verified for run in results.runs):
-        from weft.experiments.plots.gantt_files import gantt_svg
-
-        chart = gantt_svg(results)
-        found += [chart] if chart else []
+    if (chart := gantt_svg(results)) is not None:
+        found.append(chart)
     return [(title, base64.b64encode(svg).decode()) for title, svg in found]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.base.units import format_size
-from weft.experiments.results.metric_names import METRICS
+from weft.experiments.results.metric_names import all_metrics
 from weft.experiments.results.results import LinkResult, RankResult, Run
 from weft.experiments.results.spread import Spread
 from weft.experiments.results.summary import (
@@ -158,7 +158,7 @@ class Metric:
 
 def metrics() -> Sequence[Metric]:
     """Return all metrics in the order of tables."""
-    return [*METRICS.values()]
+    return [*all_metrics().values()]
 
 
 def metrics_in(section: str) -> list[Metric]:
@@ -167,8 +167,8 @@ def metrics_in(section: str) -> list[Metric]:
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric of a name, which is one of `METRICS`."""
-    found: Metric = METRICS[name]
+    """Return the metric of a name, which is one of `metrics`."""
+    found: Metric = all_metrics()[name]
     return found
 
 

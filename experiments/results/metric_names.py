@@ -1,10 +1,13 @@
 """The names of metrics, for those who ask without loading what metrics are read from."""
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from weft.base.registry import Registry
+from weft.experiments.scenario.families import families
 
 
 class MetricFacts(msgspec.Struct):
@@ -21,14 +24,22 @@ METRICS: Registry[Any] = Registry(
     facts=MetricFacts,
     kind="weft.experiments.results.metric:Metric",
 )
-"""All metrics: instances of `weft.experiments.results.metric.Metric`."""
+"""The metrics of no kind of work: instances of `weft.experiments.results.metric.Metric`."""
+
+
+@cache
+def all_metrics() -> Mapping[str, Any]:
+    """Return all metrics by their names, in the order of tables; those of kinds of work are
+    last."""
+    of_families = (metric for family in families() for metric in family.metrics())
+    return {**METRICS, **{each.name: each for each in of_families if each.name not in METRICS}}
 
 
 def plotted() -> tuple[str, ...]:
     """Return the metrics that the y axis of lines may show."""
-    return tuple(name for name in METRICS if METRICS.fact(name, "title"))
+    return tuple(each.name for each in all_metrics().values() if each.title)
 
 
 def plotted_of_links() -> tuple[str, ...]:
     """Return those of them of which a plot chooses the links."""
-    return tuple(name for name in plotted() if METRICS.fact(name, "of_links"))
+    return tuple(each.name for each in all_metrics().values() if each.title and each.of_links)

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,9 @@ from weft.experiments.plots.spec import PlotSpec, check_names
 from weft.experiments.results.document import DOCUMENT, MOST_BYTES, Document
 from weft.experiments.results.rows import frame_of, rows_of
 from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.families import result_parts
 from weft.experiments.scenario.options import field_of
+from weft.experiments.scenario.part import Part
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.chance import chances
 from weft.topo.faults import Fault
@@ -35,6 +37,8 @@ from weft.topo.network import LINK_TIERS
 
 if TYPE_CHECKING:
     import pandas
+
+P = TypeVar("P", bound=Part)
 
 SWEEP = Path("points", "sweep.json")
 """What the points of a sweep are of, which are written as they arrive, in its results folder
@@ -106,103 +110,6 @@ class LinkResult(
 
     def __post_init__(self) -> None:
         self.dropped = self.lost + (self.queue_dropped or 0)
-
-
-class FlowTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the times of the flows of a workload in order, as a list for each property.
-
-    Times are in ns from the common start, and null for what did not happen.
-    """
-
-    source: list[int]
-    """The rank that sends each flow."""
-    destination: list[int]
-    size_bytes: list[int]
-    begun_ns: list[int | None]
-    """When its first byte could be sent."""
-    received_ns: list[int | None]
-    """When its destination had received all of it."""
-    acknowledged_ns: list[int | None]
-    """When its source knew that."""
-
-    def completions_ns(self) -> list[int]:
-        """Return how long each flow that has arrived took from its begin on, in ns, sorted."""
-        pairs = zip(self.begun_ns, self.received_ns, strict=True)
-        return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
-
-
-class StepTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold when each host of each stage of a pipeline computed what, as a list for each property,
-    in ns from the common start."""
-
-    rank: list[int]
-    stage: list[int]
-    kind: list[str]
-    """F: a forward pass; B: a backward pass; W: delayed gradients of weights."""
-    microbatch: list[int]
-    chunk: list[int]
-    begin_ns: list[int]
-    end_ns: list[int]
-    peak_activations: list[int]
-    """By stage, the most micro-batches whose activations it holds at a time."""
-    ideal_ns: int
-    """What the step would take if the busiest stage never waited."""
-    alone_ns: int
-    """What it would take if tensors took no time on their way."""
-
-    @property
-    def step_ns(self) -> int:
-        """Return when the last stage ended."""
-        return max(self.end_ns, default=0)
-
-    @property
-    def bubble(self) -> float:
-        """Return the part of the step in which the busiest stage does not compute."""
-        return 1 - self.ideal_ns / self.step_ns if self.step_ns else 0.0
-
-    @property
-    def exposed_ns(self) -> int:
-        """Return how much longer the step took than without communication."""
-        return max(0, self.step_ns - self.alone_ns)
-
-
-class FusedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold what an operator takes, against its computation and its communication alone.
-
-    When workgroups were at work is a list for each property, in ns from the common start.
-    """
-
-    clock: str
-    """``modelled``: computing takes the time that the declared device takes; ``measured``: what it
-    took on this machine's processors."""
-    compute_ns: int
-    """What the slowest rank takes to compute if nothing is sent, its tiles and then what it adds of
-    others', on the declared device..."""
-    communication_ns: int
-    """... and what the communication takes if nothing has to be computed."""
-    bound_ns: int
-    """What the operator takes at least, fused or not: the longest of what tiles take on all
-    workgroups of a rank, of what the fullest link carries, with headers, and of the longest chain
-    of what waits for each other (`weft.experiments.theory.bounds`)."""
-    rank: list[int]
-    workgroup: list[int]
-    what: list[str]
-    """``tile``, or ``put``."""
-    begin_ns: list[int]
-    end_ns: list[int]
-    add_ns: int = 0
-    """What the rank that adds most takes to add what has come of others: a part of
-    `compute_ns`."""
-
-    @property
-    def serial_ns(self) -> int:
-        """Return what both parts take, one after the other."""
-        return self.compute_ns + self.communication_ns
-
-    @property
-    def most_gain(self) -> float:
-        """Return how many times as fast the operator is at best as one after the other."""
-        return self.serial_ns / self.bound_ns if self.bound_ns else 1.0
 
 
 class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -288,12 +195,10 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``max``), and how many packets came (``packets``)."""
     load_bin_ns: int = 0
     """How much time each entry of `LinkResult.load_bytes` covers; 0 if they were not counted."""
-    flows: FlowTimes | None = None
-    """The flows, for a run of the collective ``flows``."""
-    step: StepTimes | None = None
-    """When stages computed, for a run of the collective ``pipeline``."""
-    fused: FusedTimes | None = None
-    """What computing and communicating take, for a run of the collective ``fused``."""
+    parts: dict[str, Any] = {}
+    """What its kind of work adds, by names (`weft.experiments.scenario.part.Part.key`). In the
+    document they are fields of the run; they are attributes of it, too, and None where a run has no
+    such part."""
     accuracy: Accuracy | None = None
     """How far sums are off where they are rounded (``data`` of the scenario)."""
 
@@ -314,10 +219,25 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return how many packets were lost anywhere in the network."""
         return sum(link.dropped for link in self.links)
 
+    def part(self, kind: type[P]) -> P | None:
+        """Return the part of a kind, or None if the run has none."""
+        return self.parts.get(kind.key)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the part of a name."""
+        if name not in result_parts():
+            raise AttributeError(f"a run has no {name!r}")
+        return self.parts.get(name)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the run as it stands in the document."""
         document: dict[str, Any] = msgspec.to_builtins(self)
-        return document
+        after = {"accuracy": document.pop("accuracy")}
+        parts = document.pop("parts")
+        for key, kind in result_parts().items():
+            if key in parts or kind.is_always_written:
+                document[key] = parts.get(key)
+        return document | after
 
 
 class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
@@ -339,19 +259,14 @@ class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
     plots: list[PlotSpec] = []
 
     @property
-    def computes(self) -> bool:
-        """Return whether it is known of any run what its ranks computed when."""
-        return any(run.step or run.fused for run in self.runs)
-
-    @property
     def verified(self) -> bool:
         """Return whether every run's data verified."""
         return bool(self.runs) and all(run.verified for run in self.runs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results document."""
-        document = super().to_dict()
-        runs = document.pop("runs")
+        document = msgspec.to_builtins(replace(self, runs=[]))
+        del document["runs"]
         return {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
@@ -362,7 +277,7 @@ class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
                 for runs in point.values()
             ],
             **document,
-            "runs": runs,
+            "runs": [run.to_dict() for run in self.runs],
         }
 
     def rows(self, table: str = "runs") -> list[dict[str, Any]]:
@@ -400,7 +315,7 @@ class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
             )
         try:
             kept = {key: value for key, value in document.items() if key not in _DERIVED}
-            results = documents.read(Results, kept)
+            results = documents.read(Results, with_parts(kept))
             for index, run in enumerate(results.runs):
                 _check(run, f"runs[{index}]")
             _check_swept(results)
@@ -427,6 +342,30 @@ class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
         if not isinstance(document, dict):
             raise InputError(f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
+
+
+def with_parts(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of runs in which the parts of each are read, and in one field, `Run.parts`.
+
+    Raises `InputError` for parts that are none. Of the rest nothing is checked.
+    """
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        return document
+    return {**document, "runs": [_with_parts(*each) for each in enumerate(runs)]}
+
+
+def _with_parts(index: int, run: Any) -> Any:
+    if not isinstance(run, dict):
+        return run
+    known, place = result_parts(), f"runs[{index}]"
+    refuse("parts" in run, f"{place}.parts means nothing")
+    parts = {
+        key: documents.read(kind, run[key], f"{place}.{key}")
+        for key, kind in known.items()
+        if run.get(key) is not None
+    }
+    return {**{key: value for key, value in run.items() if key not in known}, "parts": parts}
 
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """Results as flat tables, for spreadsheets and data frames: a row for each run, rank, direction of
-a link, or flow.
+a link, or what kinds of work tell of.
 
 Times are in ns, sizes in bytes, rates in bit/s. Every row names its run: its number in the
 document, collective, algorithm, repetition, seed, and the options that differ between the
@@ -10,35 +10,22 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from weft.base.errors import InputError, MachineError
-from weft.experiments.results.metric_names import METRICS
+from weft.experiments.results.metric_names import all_metrics
+from weft.experiments.scenario.families import result_parts
 from weft.experiments.scenario.options import value_of
+from weft.experiments.scenario.part import Part, Run
 
 if TYPE_CHECKING:
     import pandas
 
-Run: TypeAlias = Any
-"""A `weft.experiments.results.results.Run`; that module makes tables by this one."""
 Row: TypeAlias = dict[str, Any]
 NAMES = ("run", "collective", "algorithm", "repetition", "seed")
 """The columns that name a row's run, before those of swept options."""
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a text begins with that spreadsheets compute."""
-_COLUMNS = {
-    "flows": (
-        "flow", "source", "destination", "size_bytes", "begun_ns", "received_ns",
-        "acknowledged_ns",
-    ),
-    "stages": ("rank", "stage", "kind", "microbatch", "chunk", "begin_ns", "end_ns"),
-    "workgroups": ("rank", "workgroup", "what", "begin_ns", "end_ns"),
-}  # fmt: skip
-"""The columns of tables that not every run has rows for, behind those that name the run. One that
-its part of a run does not have numbers the rows."""
-_PARTS = {"flows": "flows", "stages": "step", "workgroups": "fused"}
-"""The parts of a run that these tables are of."""
 
 
 def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> list[Row]:
@@ -64,7 +51,7 @@ def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> l
 
 def columns_of(swept: Sequence[str], table: str) -> list[str]:
     """Return the names of the columns of a table for which no run has rows."""
-    return [*NAMES, *_options_of(swept), *_COLUMNS.get(table, ())]
+    return [*NAMES, *_options_of(swept), *(_PARTS[table].columns if table in _PARTS else ())]
 
 
 def csv_of(rows: list[Row], columns: Sequence[str] = ()) -> str:
@@ -149,7 +136,7 @@ def _figures(of: str, one: Any) -> Row:
     """Return the metrics of a ``run``, a ``rank`` or a ``link`` that have columns."""
     return {
         metric.column: read(one)
-        for metric in METRICS.values()
+        for metric in all_metrics().values()
         if metric.column and (read := getattr(metric, of))
     }
 
@@ -197,19 +184,18 @@ def _link_rows(run: Run) -> Iterator[Row]:
         }
 
 
-def _part_rows(table: str, run: Run) -> Iterator[Row]:
-    """Yield the rows of a part of a run that has a list for each column."""
-    part = getattr(run, _PARTS[table])
-    names = _COLUMNS[table]
-    columns = [getattr(part, name, count()) for name in names]
-    for values in zip(*columns, strict=False) if part is not None else ():
-        yield dict(zip(names, values, strict=True))
+def _part_rows(kind: type[Part], run: Run) -> Iterator[Row]:
+    """Return the rows of a part of a run, if it has that."""
+    part = run.part(kind)
+    return part.rows() if part is not None else iter(())
 
 
+_PARTS = {kind.table: kind for kind in result_parts().values() if kind.table}
+"""The parts of runs that tables are of, for which not every run has rows."""
 TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
     "runs": _run_rows,
     "ranks": _rank_rows,
     "links": _link_rows,
-    **{table: partial(_part_rows, table) for table in _PARTS},
+    **{table: partial(_part_rows, kind) for table, kind in _PARTS.items()},
 }
 """The tables of results, each with what makes the rows of a run."""

@@ -32,6 +32,7 @@ from weft.experiments.results.summary import (
     ways_of,
     what_of,
 )
+from weft.experiments.scenario.families import result_parts
 from weft.experiments.scenario.family import Family, family_of
 from weft.experiments.scenario.options import value_of
 from weft.experiments.theory.chance import chances
@@ -173,9 +174,11 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
         if any(each.accuracy for each in summaries):
             text += "; error: of sums, rms over that of the exact ones, max over what is added"
         return text
-    text += _step_times(summaries)
-    text += _fused_times(summaries)
-    text += _flow_times(summaries)
+    for kind in reversed(result_parts().values()):
+        for each in summaries:
+            runs = [run for run in each.verified or [each.shown] if run.part(kind)]
+            remark = kind.remark(each.algorithm, runs) if runs else ""
+            text += f"\n{remark}" if remark else ""
     for each in summaries:
         if len(each.phases_ns) > 1 and each.slowest:
             parts = ", ".join(
@@ -232,56 +235,6 @@ def _paths(summary: Summary) -> str:
 
 def _counted(name: str, summary: Summary) -> str:
     return short_count(metric_of(name).mean(summary) or 0)
-
-
-def _step_times(summaries: Sequence[Summary]) -> str:
-    """Say, for training steps, how much of them no stage computes, and why."""
-    text = ""
-    for each in summaries:
-        step = (each.verified or [each.shown])[0].step
-        if step is not None:
-            peaks = ", ".join(map(str, step.peak_activations))
-            text += (
-                f"\n{each.algorithm}: bubble {100 * step.bubble:.1f} % of the step, communication "
-                f"exposed {short_duration(step.exposed_ns)}, activations of {peaks} micro-batches"
-            )
-    return text
-
-
-def _fused_times(summaries: Sequence[Summary]) -> str:
-    """Say, for fused operators, what their parts take alone, and how near the best they come."""
-    text = ""
-    for each in summaries:
-        runs = [run for run in each.verified or [each.shown] if run.fused and run.completion_ns]
-        if not runs:
-            continue
-        run = runs[0]
-        fused = run.fused
-        assert fused is not None and run.completion_ns is not None
-        text += (
-            f"\n{each.algorithm}: computing ({fused.clock}) {short_duration(fused.compute_ns)} and "
-            f"communicating {short_duration(fused.communication_ns)}, each alone; "
-            f"{fused.serial_ns / run.completion_ns:.2f} times as fast as one after the other, of "
-            f"{fused.most_gain:.2f} at best; ranks end {100 * run.skew:.1f} % apart"
-        )
-    return text
-
-
-def _flow_times(summaries: Sequence[Summary]) -> str:
-    """Say, for workloads of flows, how long their flows took."""
-    text = ""
-    for each in summaries:
-        runs = [run.flows for run in each.verified or [each.shown] if run.flows]
-        times_ns = sorted(time for flows in runs for time in flows.completions_ns())
-        if times_ns:
-            half, most = times_ns[len(times_ns) // 2], times_ns[-(-99 * len(times_ns) // 100) - 1]
-            text += (
-                f"\n{len(times_ns)} flows by {each.algorithm}"
-                f"{f' in {len(runs)} runs' if len(runs) > 1 else ''}: "
-                f"median {short_duration(half)}, "
-                f"99 % within {short_duration(most)}, the longest {short_duration(times_ns[-1])}"
-            )
-    return text
 
 
 def _family(summary: Summary) -> Family:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from weft.base import files
 from weft.base.errors import InputError, MachineError, refuse
+from weft.experiments.plots.gantt import NAMES as GANTT_FILES
+from weft.experiments.plots.gantt import gantt_files
 from weft.experiments.report import render
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.results.results import Results
@@ -14,8 +16,6 @@ from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.traces import TRACE_FILES
 
 REPORT = "report.html"
-GANTT_FILES = ("gantt.svg", "gantt.png", "gantt.trace.json")
-"""What `weft.experiments.plots.gantt_files` makes of training steps and fused operators."""
 
 
 class ResultsFolder:
@@ -147,10 +147,7 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
         from weft.experiments.plots.draw import draw_plots
 
         yield from draw_plots(results)
-    if results.computes:
-        from weft.experiments.plots.gantt_files import gantt_files
-
-        yield from gantt_files(results)
+    yield from gantt_files(results)
     yield REPORT, render(results)
 
 

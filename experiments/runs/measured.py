@@ -215,7 +215,7 @@ def assemble(
         queues=queue_figures(links),
         load_bin_ns=load_bin_ns,
         accuracy=accuracy_of(reports),
-        **scenario.family.result(scenario, algorithm, reports),
+        parts={part.key: part for part in scenario.family.result(scenario, algorithm, reports)},
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.results.results import SWEEP, Run
+from weft.experiments.results.results import SWEEP, Run, with_parts
 from weft.experiments.runs.identity import version
 from weft.experiments.scenario.scenario import Scenario
 
@@ -138,7 +138,8 @@ class PointFiles:
         try:
             if not self.begun:
                 self._begin()
-            content = msgspec.json.encode(result)
+            runs = [run.to_dict() for run in result.runs]
+            content = msgspec.json.encode({"runs": runs, "notes": result.notes})
             kept = PointFile(_digest(key, content), msgspec.Raw(content))
             files.write_whole(self._folder / _file(key), msgspec.json.encode(kept) + b"\n")
         except OSError as error:
@@ -183,7 +184,8 @@ class PointFiles:
         content = bytes(kept.result)
         if kept.digest != _digest(key, content):
             raise InputError(f"{problem}: it is not as it was written")
-        return documents.decoded(PointResult, content, problem)
+        document = with_parts(documents.parsed(content, problem))
+        return documents.typed(PointResult, document, problem)
 
     def _misfit(self, strange: Sequence[str], there: int) -> str:
         """Say that points of the folder are not of this sweep, and in what they differ."""

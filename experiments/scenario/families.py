@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.base.errors import refuse
 from weft.base.registry import Registry
+from weft.experiments.scenario.part import Part
 
 
 def _check(one: Any) -> None:
@@ -38,6 +39,12 @@ def families() -> tuple[Any, ...]:
         return each.name not in FAMILIES.own, each.position is None, each.position or 0
 
     return tuple(sorted(FAMILIES.values(), key=place))
+
+
+@cache
+def result_parts() -> dict[str, type[Part]]:
+    """Return by key what kinds of work add to results, in the order in which documents have it."""
+    return {part.key: part for family in families() for part in family.adds}
 
 
 @cache

@@ -14,6 +14,7 @@ from weft.base.registry import NoOptions
 from weft.base.units import format_size
 from weft.experiments.scenario.choices import MAX_SIZE_BYTES, choose
 from weft.experiments.scenario.families import choices, family_named
+from weft.experiments.scenario.part import Part, Run
 
 if TYPE_CHECKING:
     from weft.agents.collectives.algorithm import Algorithm
@@ -28,8 +29,11 @@ T = TypeVar("T")
 A = TypeVar("A", bound="Asked")
 Scenario: TypeAlias = Any
 """A `weft.experiments.scenario.scenario.Scenario`, which is made with what is in this module."""
-Run: TypeAlias = Any
-"""A `weft.experiments.results.results.Run`."""
+
+Metric: TypeAlias = Any
+"""A `weft.experiments.results.metric.Metric`."""
+Chart: TypeAlias = Any
+"""A `weft.experiments.plots.gantt.Chart`."""
 
 
 class Family:
@@ -73,6 +77,9 @@ class Family:
     """Whether all ranks send to all others at the same time."""
     sums_apart = False
     """Whether multicasts beside sums go by trees with another root than theirs."""
+
+    adds: tuple[type[Part], ...] = ()
+    """What parts results of it may have, beside those of all work."""
 
     def algorithms(self) -> Mapping[str, tuple[str, ...]]:
         """Return by each collective, as scenarios name it, what it can be done by."""
@@ -191,10 +198,17 @@ class Family:
 
     def result(
         self, scenario: Scenario, algorithm: str, reports: "Sequence[RankReport]"
-    ) -> Mapping[str, Any]:
-        """Return what it adds to the result of a run: fields of
-        `weft.experiments.results.results.Run`."""
-        return {}
+    ) -> Iterator[Part]:
+        """Yield what it adds to the result of a run, of the types that it `adds`."""
+        yield from ()
+
+    def metrics(self) -> Sequence[Metric]:
+        """Return the metrics that are read from what it adds."""
+        return ()
+
+    def chart(self, run: Run) -> Chart | None:
+        """Return when what was under way in a run, or None where there is nothing to draw."""
+        return None
 
     def is_settled(self, scenario: Scenario) -> bool:
         """Return whether all is known that a scenario asks for, and nothing must be run to know it

@@ -22,8 +22,9 @@ from weft.experiments.families.fused.names import (
     algorithm_named,
     parts_of_algorithm,
 )
+from weft.experiments.families.fused.part import FusedTimes
 from weft.experiments.families.fused.resolve import plan_of
-from weft.experiments.results.results import FusedTimes, Run
+from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.family import own_of, with_own
@@ -120,7 +121,8 @@ def measured(run: Run, took_ns: Callable[[str], int]) -> Alone | None:
     Raises:
         RunError: a part did not verify.
     """
-    if run.fused is None or run.completion_ns is None or run.fused.clock != "measured":
+    fused = run.part(FusedTimes)
+    if fused is None or run.completion_ns is None or fused.clock != "measured":
         return None
     return Alone(*map(took_ns, parts_of(run.algorithm)))
 
@@ -135,19 +137,21 @@ def compared(run: Run, scenario: Scenario, alone: Alone | None = None) -> Run:
     Raises:
         RunError: the communication alone did not come to its end.
     """
-    if run.fused is None or run.completion_ns is None:
+    fused = run.part(FusedTimes)
+    if fused is None or run.completion_ns is None:
         return run
     if alone is None:
         alone_ns = communication_ns(scenario, run.algorithm, run.repetition)
-        alone = Alone(run.fused.compute_ns, alone_ns)
-    fused = replace_fields(run.fused, **alone._asdict())
+        alone = Alone(fused.compute_ns, alone_ns)
+    fused = replace_fields(fused, **alone._asdict())
     doubt = _doubt(run.algorithm, fused, run.completion_ns)
     if scenario.lossy or scenario.injected:
         doubt = ""  # what is lost, and so what the parts take, is another matter in each run
     fidelity = run.fidelity
     if doubt:
         fidelity = replace_fields(fidelity, verdict="invalid", reasons=[doubt, *fidelity.reasons])
-    return replace_fields(run, fused=fused, fidelity=fidelity)
+    parts = {**run.parts, fused.key: fused}
+    return replace_fields(run, parts=parts, fidelity=fidelity)
 
 
 def _doubt(algorithm: str, fused: FusedTimes, completion_ns: int) -> str:

@@ -1,6 +1,6 @@
 """Fused operators, as a kind of work."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError
@@ -16,14 +16,18 @@ from weft.experiments.families.fused.names import (
     algorithms,
     parts_of_algorithm,
 )
+from weft.experiments.families.fused.part import FusedTimes
 from weft.experiments.families.graphs import PlacedFamily
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.family import own_of
+from weft.experiments.scenario.part import Part
 
 if TYPE_CHECKING:
     from weft.agents.collectives.algorithm import Algorithm
     from weft.agents.collectives.flow_graph import FlowGraph
     from weft.agents.ranks import OperationConfig, RankReport
+    from weft.experiments.plots.gantt import Chart
+    from weft.experiments.results.metric import Metric
     from weft.experiments.results.results import Run
     from weft.experiments.scenario.asked import Asked
     from weft.experiments.scenario.scenario import Scenario
@@ -36,6 +40,7 @@ class FusedOperator(PlacedFamily):
     position = 5
     options = FusedAsked
     meets_at_hosts = True
+    adds = (*PlacedFamily.adds, FusedTimes)
 
     def algorithms(self) -> Mapping[str, tuple[str, ...]]:
         return {FUSED_OPERATORS: algorithms()}
@@ -121,11 +126,21 @@ class FusedOperator(PlacedFamily):
 
     def result(
         self, scenario: "Scenario", algorithm: str, reports: "Sequence[RankReport]"
-    ) -> Mapping[str, Any]:
+    ) -> Iterator[Part]:
         from weft.experiments.families.fused.result import fused_times_of
 
-        flows = super().result(scenario, algorithm, reports)
-        return {**flows, "fused": fused_times_of(scenario, algorithm, reports)}
+        yield from super().result(scenario, algorithm, reports)
+        yield fused_times_of(scenario, algorithm, reports)
+
+    def metrics(self) -> "Sequence[Metric]":
+        from weft.experiments.families.fused.metrics import METRICS
+
+        return METRICS
+
+    def chart(self, run: "Run") -> "Chart | None":
+        from weft.experiments.families.fused.workgroups import chart_of
+
+        return chart_of(run)
 
     def is_settled(self, scenario: "Scenario") -> bool:
         from weft.experiments.families.fused.alone import is_slowed

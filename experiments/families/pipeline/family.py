@@ -1,6 +1,6 @@
 """Training steps in a pipeline, as a kind of work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError
@@ -15,12 +15,17 @@ from weft.experiments.families.pipeline.names import (
     algorithms,
     parts_of_algorithm,
 )
+from weft.experiments.families.pipeline.part import StepTimes
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.family import own_of
+from weft.experiments.scenario.part import Part
 
 if TYPE_CHECKING:
     from weft.agents.collectives.flow_graph import FlowGraph
     from weft.agents.ranks import OperationConfig, RankReport
+    from weft.experiments.plots.gantt import Chart
+    from weft.experiments.results.metric import Metric
+    from weft.experiments.results.results import Run
     from weft.experiments.scenario.asked import Asked
     from weft.experiments.scenario.scenario import Scenario
 
@@ -36,6 +41,7 @@ class TrainingStep(PlacedFamily):
     options = PipelineAsked
     lists_algorithms = False
     types_itself = True
+    adds = (*PlacedFamily.adds, StepTimes)
 
     def algorithms(self) -> Mapping[str, tuple[str, ...]]:
         return {PIPELINE: algorithms()}
@@ -110,11 +116,22 @@ class TrainingStep(PlacedFamily):
 
     def result(
         self, scenario: "Scenario", algorithm: str, reports: "Sequence[RankReport]"
-    ) -> Mapping[str, Any]:
+    ) -> Iterator[Part]:
         from weft.experiments.families.pipeline.result import step_of
 
-        flows = super().result(scenario, algorithm, reports)
-        return {**flows, "step": step_of(scenario, algorithm, reports)}
+        yield from super().result(scenario, algorithm, reports)
+        if (step := step_of(scenario, algorithm, reports)) is not None:
+            yield step
+
+    def metrics(self) -> "Sequence[Metric]":
+        from weft.experiments.families.pipeline.metrics import METRICS
+
+        return METRICS
+
+    def chart(self, run: "Run") -> "Chart | None":
+        from weft.experiments.families.pipeline.gantt import chart_of
+
+        return chart_of(run)
 
 
 FAMILY = TrainingStep()

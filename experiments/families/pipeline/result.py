@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import chain
 
 from weft.agents.ranks import RankReport
+from weft.experiments.families.pipeline.part import StepTimes
 from weft.experiments.families.pipeline.resolve import training_of
 from weft.experiments.families.pipeline.schedules import peak_activations
 from weft.experiments.families.pipeline.timing import timed
-from weft.experiments.results.results import StepTimes
 from weft.experiments.scenario.scenario import Scenario
 
 

@@ -18,8 +18,7 @@ from weft.experiments.families.pipeline.names import (
 )
 from weft.experiments.families.pipeline.resolve import training_of
 from weft.experiments.families.pipeline.schedules import make, peak_activations
-from weft.experiments.plots.gantt import draw_gantt, shown_runs, trace_events
-from weft.experiments.plots.gantt_files import gantt_files
+from weft.experiments.plots.gantt import charts_of, gantt_files
 from weft.experiments.results.results import Results
 from weft.tools.figures.kept import metrics_of
 
@@ -129,13 +128,11 @@ def test_peaks_bubbles_and_pictures(tmp_path: Path) -> None:
     assert figures["bubble-percent"] == 100 * eager.bubble
     assert figures["exposed-ms"] == eager.exposed_ns / 1e6
     assert figures["peak-activations"] == 7
-    runs = shown_runs(results)
-    assert [each.algorithm for each in runs] == ["1f1b", "eager-1f1b"]
-    assert draw_gantt(runs, "svg").startswith(b"<?xml")
-    assert {name for name, _ in gantt_files(results)} == {
-        "gantt.svg", "gantt.png", "gantt.trace.json",
-    }  # fmt: skip
-    events = json.loads(json.dumps(trace_events(runs)))
+    assert [each.algorithm for each, _ in charts_of(results)] == ["1f1b", "eager-1f1b"]
+    files = dict(gantt_files(results))
+    assert {*files} == {"gantt.svg", "gantt.png", "gantt.trace.json"}
+    assert files["gantt.svg"][:5] == b"<?xml"
+    events = json.loads(files["gantt.trace.json"])["traceEvents"]
     spans = [each for each in events if each["ph"] == "X" and each["cat"] != "flow"]
     assert len(spans) == 2 * 2 * 4 * 8
     assert {each["name"] for each in spans} == {f"{k}{m}" for k in "FB" for m in range(8)}

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 
+from weft.experiments.families.fused.part import FusedTimes
 from weft.experiments.results.metric import PERCENT, TIME, Figure, Metric
-from weft.experiments.results.results import FusedTimes, Run
+from weft.experiments.results.results import Run
 
 
 def _of(read: Callable[[FusedTimes, Run, int], float]) -> Callable[[Run], Figure]:
     """Return what reads a figure of runs of operators that have both parts."""
 
     def figure(run: Run) -> Figure:
-        if run.fused is None or not run.completion_ns or not run.fused.serial_ns:
+        fused = run.part(FusedTimes)
+        if fused is None or not run.completion_ns or not fused.serial_ns:
             return None
-        return read(run.fused, run, run.completion_ns)
+        return read(fused, run, run.completion_ns)
 
     return figure
 
