@@ -15,8 +15,7 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
 }
 """Colours on white and on a dark page: those of Okabe and Ito (2008) that no other algorithm of the
-same collective has. Of reshardings they are the strategies', of pipelines the schedules', and of
-fused operators the operators', too."""
+same collective has. Of algorithms that are made of parts they are those of the parts."""
 
 OTHER = ("#6a51a3", "#ab95dd")
 
