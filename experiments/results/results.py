@@ -196,8 +196,8 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_bin_ns: int = 0
     """How much time each entry of `LinkResult.load_bytes` covers; 0 if they were not counted."""
     parts: dict[str, Any] = {}
-    """What its kind of work adds, such as ``flows``, by names (`weft.experiments.scenario.part`). In
-    the document they are fields of the run; they are attributes of it, too, and None where a run
+    """What its kind of work adds, such as ``flows``, by names (`weft.experiments.scenario.part`).
+    In the document they are fields of the run; they are attributes of it, too, and None where a run
     has no such part."""
     accuracy: Accuracy | None = None
     """How far sums are off where they are rounded (``data`` of the scenario)."""
