@@ -50,7 +50,8 @@ class Prompt(CommandLine):
     def __init__(self, net: Net, running: RunningTestbed, commands: TextIO, source: str) -> None:
         self._net = net
         self._running = running
-        self._world: EmulatedWorld = net.backend.world
+        assert isinstance(net.backend, EmulatedWorld)
+        self._world = net.backend
         print(f"{net.topology.describe()}. Run {running.run_id}.\n{examples(net.topology)}")
         super().__init__(net.mininet, commands, self._world.check_alive, source)
 

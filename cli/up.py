@@ -63,8 +63,10 @@ def stay_up(
                 folder.make(captures=False, traces=False)
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)
-        world: EmulatedWorld = net.backend.world
-        running = net.backend.running
+        world = net.backend
+        assert isinstance(world, EmulatedWorld)
+        running = world.running
+        assert running is not None
         # At the prompt Ctrl-C ends a command, and not the testbed.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         stack.callback(signal.signal, signal.SIGINT, before)

@@ -515,7 +515,10 @@ class LocalClient:
         self._client: Client | None = None
 
     def become_primary(self, *, over: bool = False) -> None:
-        """Own the switch. Raises LocalError if another controller owns it."""
+        """Own the switch; nobody takes it away then. Raises LocalError if another controller owns
+        it."""
+        if self._client is not None:
+            return
         self._client, answer = self.switch.arbitrate(self.election_id)
         if answer.arbitration.status.code != code_pb2.OK:
             self.tear_down()

@@ -124,7 +124,7 @@ class Running:
 
 
 def started(host: str, command: list[str], begin: Callable[..., Any]) -> Running:
-    """Start a command by ``begin``, which is called as `subprocess.Popen` is.
+    """Start a command on a host by ``begin`` (`weft.topo.worlds.world.World.popen`).
 
     Raises InputError if there is no such command.
     """
@@ -134,4 +134,4 @@ def started(host: str, command: list[str], begin: Callable[..., Any]) -> Running
         "path; hosts have the machine's own files",
     )
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return Running(host, command, begin(command, text=True, errors="replace", **pipes))
+    return Running(host, command, begin(host, command, text=True, errors="replace", **pipes))

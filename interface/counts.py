@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 
 from weft.controller import LinkCounters
-from weft.interface.backend import Backend
 from weft.topo.network import Direction, Topology
+from weft.topo.worlds.world import World
 
 Counts = dict[tuple[str, str], LinkCounters]
 """By (from, to)."""
 
 
-def counted_elsewhere(topology: Topology, backend: Backend, asked: Iterable[Direction]) -> Counts:
+def counted_elsewhere(topology: Topology, world: World, asked: Iterable[Direction]) -> Counts:
     """Return what switches' ports have counted of directions, and hosts' interfaces of those
     between two hosts."""
     asked = list(asked)
@@ -18,14 +18,14 @@ def counted_elsewhere(topology: Topology, backend: Backend, asked: Iterable[Dire
         return {}
     ports = {
         (switch["name"], port["port"]): port
-        for switch in backend.world.switch_statistics()["switches"]
+        for switch in world.switch_statistics()["switches"]
         for port in switch["ports"]
     }
     counted: Counts = {}
     for each in asked:
         source, destination = each.source, each.destination
         if topology.between_hosts(each.link):
-            sent = backend.sent(topology.station_of[source.node, source.number])
+            sent = world.sent(topology.station_of[source.node, source.number])
             counted[each.ends] = LinkCounters(*sent)
             continue
         found, way = ports.get((source.node, source.number)), "tx"
@@ -35,10 +35,10 @@ def counted_elsewhere(topology: Topology, backend: Backend, asked: Iterable[Dire
     return counted
 
 
-def add_losses(counted: Counts, topology: Topology, backend: Backend) -> None:
+def add_losses(counted: Counts, topology: Topology, world: World) -> None:
     """Add what links have lost at random by themselves."""
     losing = {each.ends: each for each in topology.directions if each.link.loss}
-    lost = backend.world.fault_losses() if losing else {}
+    lost = world.fault_losses() if losing else {}
     for ends, (packets, size_bytes) in lost.items():
         if ends in losing:  # what comes from a host is counted where it arrives
             unseen = 1 if losing[ends].tier == "host_up" else 0

@@ -12,11 +12,11 @@ from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.units import format_rate, parse_rate, parse_size, shown
 from weft.controller import LinkCounters
 from weft.experiments.scenario.choices import RATES_BPS
-from weft.interface.backend import Backend
-from weft.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
+from weft.interface.commands import MOST_TIMEOUT_S, Completed, Running, started, words_of
 from weft.interface.frames import frame_bytes, packet_of
 from weft.switch.engine.trace.text import packets_text
 from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
+from weft.topo.worlds.world import World
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -26,7 +26,7 @@ class UpNetwork(Protocol):
     """What handles ask of their network."""
 
     topology: Topology
-    backend: Backend
+    backend: World
 
     @property
     def mininet(self) -> Any: ...
@@ -84,7 +84,7 @@ class HostHandle:
         Raises InputError in the simulated world, which has no kernel.
         """
         self._net.check_up()
-        return self._net.backend.start(self.name, words_of(command))
+        return started(self.name, words_of(command), self._net.backend.popen)
 
     def run(
         self,
@@ -148,10 +148,10 @@ class InterfaceHandle:
         """Send a frame: a packet of scapy's that begins with Ether, or bytes. In the simulated
         world it leaves, and time stands still until `sniff` or `Net.advance`."""
         self._net.check_up()
-        frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
+        frame = frame_bytes(packet, self._net.backend.frames.most_bytes)
         for _ in range(given.whole("send: count", count, "1")):
             with self._net.in_turn("send"):
-                self._net.backend.send(self._station, frame)
+                self._net.backend.frames.send(self._station, frame)
 
     def sniff(self, timeout: float = 1.0, count: int = 0) -> list[Packet]:
         """Return what comes, as packets of scapy's with their times.
@@ -165,7 +165,7 @@ class InterfaceHandle:
         timeout_s = given.seconds("sniff:", timeout, MOST_TIMEOUT_S)
         count = given.whole("sniff: count", count, "1")
         with self._net.in_turn("sniff"):
-            found = self._net.backend.sniff(self._station, timeout_s, count)
+            found = self._net.backend.frames.sniff(self._station, timeout_s, count)
         return [packet_of(frame, time_s) for time_s, frame in found]
 
     def __repr__(self) -> str:
@@ -214,8 +214,7 @@ class LinkHandle:
             "can be slowed",
         )
         with self._net.in_turn("set_rate"):
-            for source, target in (self.ends, self.ends[::-1]):
-                self._net.backend.set_rate(source, target, rate_bps)
+            self._net.backend.set_rates({self.ends: rate_bps, self.ends[::-1]: rate_bps})
 
     @property
     def counted_by(self) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Networks that are up: ``with weft.up(weft.leaf_spine(2, 2, 2)) as net: ...``"""
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from weft.base import arguments as given
 from weft.base.errors import InputError, did_you_mean
-from weft.base.signals import signals_held
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.results.network import FABRIC, INTERFACE, PORTS, NetworkResults
@@ -19,8 +19,8 @@ from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.testbed import Testbed
 from weft.experiments.scenario.scenario import Scenario
-from weft.interface.backend import Backend
 from weft.interface.collectives import fields_of, scenario_on
 from weft.interface.commands import MOST_TIMEOUT_S
 from weft.interface.counts import add_losses, counted_elsewhere
@@ -33,6 +33,7 @@ from weft.topo.network import Direction, Host, Topology
 from weft.topo.own import with_programs
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.registry import WORLDS
+from weft.topo.worlds.world import NetworkOptions
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -87,22 +88,22 @@ class Net:
         self._up = False
         self.began_s = 0.0
         """When it came up, as `now` tells the time."""
-        self.backend: Backend
-        """What does in the network's world what is asked for here."""
+        if standing.bypass_qdisc:
+            require(check_kind(scenario.switch), ["way past queueing disciplines"])
+        own_programs_run = any(switch.program for switch in self.topology.switches)
         self._kind = WORLDS[scenario.world]
-        if self._kind.takes_machine:
-            if standing.bypass_qdisc:
-                require(check_kind(scenario.switch), ["way past queueing disciplines"])
-            self._kind.check_hosts(len(self.topology.hosts))
-            with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
-                from weft.interface.emulated import EmulatedNet
-
-            self.backend = EmulatedNet(self.topology, scenario, standing)
-        else:
-            from weft.interface.simulated import SimulatedNet
-
-            standing.check_simulated()
-            self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
+        self._kind.check_hosts(len(self.topology.hosts))
+        self.backend = self._kind.network(
+            self.topology,
+            NetworkOptions(
+                scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind, standing.pcap,
+                not own_programs_run if standing.bypass_qdisc is None else standing.bypass_qdisc,
+                stands=True, controlled=standing.controlled, grpc_port=standing.grpc_port,
+            ),
+        )  # fmt: skip
+        """The network in its world, which does what is asked for here."""
+        self.epochs: Iterator[int] = itertools.count(1)
+        """Numbers of aggregation jobs on this network, each of which is used once."""
         self._controller: Controller | None = None
         self._in_use = threading.RLock()
         self._switches: dict[str, SwitchHandle] = {}
@@ -110,7 +111,7 @@ class Net:
     def __enter__(self) -> "Net":
         """Bring the network up."""
         try:
-            addresses = self.backend.bring_up()
+            addresses = self.backend.__enter__().switch_addresses
             with self.backend.blaming_the_dead():
                 if not self.standing.controlled:
                     load_programs(self._own, self.topology, addresses)
@@ -146,7 +147,7 @@ class Net:
         finally:
             self._controller = None
             self._switches = {}
-            self.backend.take_down()
+            self.backend.close()
 
     @contextmanager
     def alone(self, doing: str) -> Iterator[None]:
@@ -283,10 +284,11 @@ class Net:
         # While something else plans, it is that which leads its traffic around the link.
         turn = nullcontext() if self._planned_by is not None else self.alone("set_link")
         with turn, self.planning:
-            self.backend.set_link(*link.ends, up)
+            self.backend.set_link(*link.ends, up=up)
             (self._down.discard if up else self._down.add)(link.name)
             if self.standing.controlled and set(link.nodes) <= set(self._names):
-                self.backend.take_over(self.controller)
+                for switch in self._names:  # whoever owns them now
+                    self.controller.session(switch).take_over()
                 self._plan()
 
     @contextmanager
@@ -339,7 +341,7 @@ class Net:
         try:
             yield trace
         finally:
-            trace.events += self.backend.take_trace(switch)
+            trace.events += self.backend.take_trace(switch, end=True)["events"]
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
         """Return what every direction of every link has carried and lost, by (from, to).
@@ -419,8 +421,8 @@ class Net:
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
         with self.alone(collective):
-            testbed = self.backend.testbed(scenario, self.controller)
-            testbed.failed = self.down
+            self.backend.make_ready()
+            testbed = Testbed(scenario, self.backend, self.controller, self.epochs, self.down)
             run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
             self._plan()  # as it was before: a collective may have pinned paths, or sprayed
             compared: Run = scenario.family.compared(run, scenario)

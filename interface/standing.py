@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from weft.base import arguments as given
 from weft.base.command_line import macros
-from weft.base.errors import InputError
 from weft.topo.network import Topology, with_cpu_port, with_priority_queues
 from weft.topo.own import with_ordinary_hosts, with_programs
 
@@ -57,20 +56,6 @@ class Standing:
         if self.cpu_port is not None:
             shape = with_cpu_port(shape, self.cpu_port)
         return shape if self.controlled else with_ordinary_hosts(shape)
-
-    def check_simulated(self) -> None:
-        """Raise InputError for what the simulated world does not have."""
-        if self.pcap is not None:
-            raise InputError(
-                f"pcap {str(self.pcap)!r}: the simulated world has no interfaces to capture at; "
-                "use world='emulated'"
-            )
-        what = "grpc_port" if self.grpc_port is not None else "controller=False"
-        if self.grpc_port is not None or not self.controlled:
-            raise InputError(
-                f"{what}: in the simulated world switches are in this process, where no client of "
-                "yours reaches them; use world='emulated'"
-            )
 
 
 def folders_of(include: Any) -> tuple[Path, ...]:

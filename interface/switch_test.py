@@ -50,7 +50,7 @@ class SwitchUnderTest(SwitchHandle):
         """All that was sent, by port."""
         self._heard: dict[int, list[Packet]] = {port: [] for port in self.ports}
         """What has come at each port and was not expected yet."""
-        net.backend.mute_hosts()
+        net.backend.frames.mute_hosts()
         for host in net.hosts:
             host.sniff(timeout=0.0)  # listens, and forgets what came to earlier tests
 

@@ -21,11 +21,12 @@ from weft.base.progress import Progress
 from weft.experiments.engines.child import in_child
 from weft.experiments.results.results import Run
 from weft.experiments.runs.capacity import check_capacity
-from weft.experiments.runs.here import emulate_points, simulate_point
+from weft.experiments.runs.here import run_alone, run_together
 from weft.experiments.runs.identity import version
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointResult
-from weft.experiments.runs.simulation import Predictions
+from weft.experiments.runs.shared import check
+from weft.experiments.runs.simulation import Predictions, predict_point
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.topo.worlds.registry import PREDICTING
@@ -82,20 +83,18 @@ def warm_up() -> None:
         world=PREDICTING, topology="single", hosts_per_leaf=2, size_bytes=1024,
         algorithms=("ring",),
     )  # fmt: skip
-    simulate_point(Point(small), program_of(small), Progress.silent())
+    run_alone(Point(small), program_of(small), Progress.silent())
 
 
 def simulated(point: Point) -> PointResult:
     """Run a point in the simulated world."""
     check_capacity(point.scenario)
     point = replace(point, scenario=point.scenario.family.settled(point.scenario))
-    return PointResult(simulate_point(point, program_of(point.scenario), Progress.silent()))
+    return PointResult(run_alone(point, program_of(point.scenario), Progress.silent()))
 
 
 def predicted(point: Point) -> Predictions:
     """Return what the simulated world says of an emulated point."""
-    from weft.experiments.runs.emulated import predict_point
-
     scenario = point.scenario.family.settled(point.scenario)
     return predict_point(replace(point, scenario=scenario), program_of(scenario), Progress.silent())
 
@@ -115,8 +114,6 @@ def emulated_here(point: Point, known: Predictions | None) -> PointResult:
     Raises:
         MachineError: this process is not root, or the machine lacks something.
     """
-    from weft.experiments.runs.emulated import check
-
     here = os.uname().nodename
     refuse(
         os.geteuid() != 0,
@@ -130,7 +127,7 @@ def emulated_here(point: Point, known: Predictions | None) -> PointResult:
     with whole_machine():
         check_capacity(point.scenario)
         check(point.scenario)
-        emulate_points(
+        run_together(
             [point], program_of(point.scenario), Progress.silent(),
             lambda _, runs: results.append(runs), notes,
             known={} if known is None else {point: known},

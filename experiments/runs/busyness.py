@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
+from weft.topo.worlds.processors import CpuTimes, read_cpu_times
 
 MOST_BESIDES = 0.10
 """A part of all processors' time: if others take more, figures are worse than on a quiet

@@ -8,14 +8,15 @@ from weft.base.progress import Progress
 from weft.experiments.results.results import Run
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.measured import broken_off
+from weft.experiments.runs.shared import run_shared
 from weft.experiments.runs.simulation import Predictions, simulate
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
 
 
-def simulate_point(point: Point, program: ProgramFiles, progress: Progress) -> list[Run]:
-    """Run everything of a point in the simulated world. A run of one of several points that breaks
-    off has the error; that of the only point raises it."""
+def run_alone(point: Point, program: ProgramFiles, progress: Progress) -> list[Run]:
+    """Run everything of a point, each run on a network of its own. A run of one of several points
+    that breaks off has the error; that of the only point raises it."""
     runs = []
     for algorithm, repetition, label in point.scenario.runs():
         with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
@@ -37,7 +38,7 @@ def failed_point(point: Point, error: str) -> list[Run]:
     return [broken_off(scenario, algorithm, each, error) for algorithm, each, _ in scenario.runs()]
 
 
-def emulate_points(
+def run_together(
     points: Sequence[Point],
     program: ProgramFiles,
     progress: Progress,
@@ -49,15 +50,10 @@ def emulate_points(
     known: Mapping[Point, Predictions] | None = None,
 ) -> int:
     """Run points on one network, and return how many: at least the first, and all unless the
-    network breaks. The arguments are those of `weft.experiments.runs.emulated.emulate`.
+    network breaks. The arguments are those of `weft.experiments.runs.shared.run_shared`.
 
     If one of several points cannot be brought up, its runs have the error.
     """
-    from weft.base.signals import signals_held
-    from weft.experiments.runs.emulated import emulate
-    from weft.topo.worlds.emulated.runs import RunRecord
-
-    record = None
     done = 0
 
     def has_arrived(point: Point, runs: list[Run]) -> None:
@@ -66,9 +62,7 @@ def emulate_points(
         arrived(point, runs)
 
     try:
-        with signals_held():
-            record = RunRecord.create()
-        emulate(points, program, record, progress, captures, has_arrived, notes, folder, known)
+        run_shared(points, program, progress, captures, has_arrived, notes, folder, known)
     except RunError as error:
         if not points[0].number:
             raise
@@ -78,7 +72,4 @@ def emulate_points(
             scenario = point.scenario
             runs = [broken_off(scenario, each, 0, str(error)) for each in scenario.algorithms]
             has_arrived(point, runs)
-    finally:
-        if record is not None:
-            record.remove()
     return done

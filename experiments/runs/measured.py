@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
 
 import msgspec
 
@@ -24,33 +23,10 @@ from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
+from weft.topo.worlds.world import World
 
 UNPLANNED = ("no_program", "no_port", "repeats", "too_long", "priority")
 """The reasons for which a built-in switch may drop what its program would have sent."""
-
-
-class World(Protocol):
-    """Tell what either world knows of its network."""
-
-    @property
-    def topology(self) -> Topology:
-        """Return the network."""
-
-    @property
-    def switch_kind(self) -> str:
-        """Return the kind of the network's switches, ``weft`` or ``bmv2``."""
-
-    def switch_statistics(self) -> dict[str, Any]:
-        """Return what the switches report of themselves."""
-
-    def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Return, by switch and port, what queues behind switches dropped."""
-
-    def host_queue_drops(self) -> dict[str, int]:
-        """Return, by host, what hosts' own queues dropped."""
-
-    def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return, by direction, packets and bytes that faults by name lost and no switch counts."""
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ def gather(net: UpNetwork) -> NetworkResults:
     Raises RunError if a process of the network has ended.
     """
     counted = net.counts()
-    told = msgspec.convert(net.backend.world.switch_statistics(), SwitchProcessStatistics)
+    told = msgspec.convert(net.backend.switch_statistics(), SwitchProcessStatistics)
     ports = {(each.name, port.port): port for each in told.switches for port in each.ports}
-    hosts_drops = net.backend.world.host_queue_drops()
+    hosts_drops = net.backend.host_queue_drops()
     links = [
         _direction(net, each, counted[each.ends], ports, hosts_drops)
         for each in net.topology.directions
@@ -97,7 +97,7 @@ def _switch(
         why: count for why, count in dropped.items() if count
     })  # fmt: skip
     try:
-        with Inspector(name, device_id, net.backend.world.switch_addresses[name]) as inspector:
+        with Inspector(name, device_id, net.backend.switch_addresses[name]) as inspector:
             sizes = inspector.sizes()
     except SwitchError as error:
         state.unread = str(error)

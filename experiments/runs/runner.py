@@ -23,11 +23,12 @@ from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.folder import REPORT, ResultsFolder
-from weft.experiments.runs.here import emulate_points, simulate_point
+from weft.experiments.runs.here import run_alone, run_together
 from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.settled import settled
+from weft.experiments.runs.shared import check, network_key
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.runs.versions import environment
 from weft.experiments.scenario.longest_path import Marking
@@ -252,8 +253,6 @@ def _check(experiment: Experiment, here: bool) -> int:
             check_ways(point.scenario, point.scenario.network())
     for network in networks:
         if here and _takes_machine(network[0]):
-            from weft.experiments.runs.emulated import check
-
             with _named(network[0]):
                 check(network[0].scenario)
     return most_bytes
@@ -306,7 +305,7 @@ def _run_here(
         scenario = network[0].scenario
         program = programs[scenario.program_values]
         if not _takes_machine(network[0]):
-            arrived(network[0], simulate_point(network[0], program, progress), ())
+            arrived(network[0], run_alone(network[0], program, progress), ())
             continue
         into = folder.captures if folder is not None and scenario.pcap else None
         if into is not None and len(networks) > 1:
@@ -319,7 +318,7 @@ def _run_here(
                 arrived(point, runs, told)
                 told.clear()
 
-            done = emulate_points(
+            done = run_together(
                 left, program, progress, take, told,
                 captures=into, folder=None if folder is None else folder.path, known=known,
             )  # fmt: skip
@@ -422,8 +421,6 @@ def _networks(points: Sequence[Point]) -> list[list[Point]]:
     for point in points:
         key: object = point
         if _takes_machine(point):
-            from weft.experiments.runs.emulated import network_key
-
             key = network_key(point.scenario)
         networks.setdefault(key, []).append(point)
     return list(networks.values())

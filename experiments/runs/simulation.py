@@ -1,80 +1,51 @@
-"""One operation in the simulated world: a fresh network in virtual time, in this process."""
+"""Operations in virtual time, each on a fresh network in this process: runs of worlds whose time is
+virtual, and predictions of others."""
 
-import itertools
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-
-from weft.agents.ranks import RankReport
+from weft.base.progress import Progress
 from weft.controller import Controller
-from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import own_programs
-from weft.experiments.runs.operate import Advance, Order, operate
+from weft.experiments.runs.operate import operate
+from weft.experiments.runs.testbed import Testbed
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
-from weft.topo.worlds.simulated.world import SimulatedWorld
+from weft.topo.worlds.registry import PREDICTING, WORLDS
+from weft.topo.worlds.world import Advance, NetworkOptions
 
 Predictions = dict[tuple[str, int], int | None]
 """Completion times in ns by algorithm and repetition."""
-
-IN_VIRTUAL_TIME = Fidelity(
-    verdict="ok",
-    reasons=["virtual time: no processor can be too slow"],
-    cpu_busy=0.0,
-    cpu_stolen=0.0,
-    cpu_s={},
-    lateness_ns={},
-    unplanned_losses=0,
-)
 
 
 def simulate(
     scenario: Scenario, program: ProgramFiles, algorithm: str, repetition: int, advance: Advance
 ) -> Run:
-    """Run one operation on a network of its own; the same scenario gives the same run, bit
-    for bit."""
-    world = SimulatedWorld(
-        scenario.network(),
-        seed=scenario.seed + repetition,
-        path_mtu=scenario.mtu,
-    )
-    others = own_programs(world.topology)
-    with Controller(world.topology, world.switch_addresses, program, others=others) as controller:
-        return operate(
-            SimulatedTestbed(scenario, world, controller), algorithm, repetition, advance
-        )
+    """Run one operation on a network of its own, in the scenario's world or, if time is real there,
+    in the one that predicts; the same scenario gives the same run, bit for bit."""
+    kind = WORLDS[scenario.world]
+    if kind.has_real_time:
+        kind = WORLDS[PREDICTING]
+    options = NetworkOptions(path_mtu=scenario.mtu, seed=scenario.seed + repetition)
+    with kind.network(scenario.network(), options) as world:
+        others = own_programs(world.topology)
+        addresses = world.switch_addresses
+        with Controller(world.topology, addresses, program, others=others) as controller:
+            return operate(Testbed(scenario, world, controller), algorithm, repetition, advance)
 
 
-class SimulatedTestbed:
-    """Hold a simulated world and its switches' controller."""
+def predict_point(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
+    """Simulate the same runs as an emulated point's, and return their completion times.
 
-    def __init__(self, scenario: Scenario, world: SimulatedWorld, controller: Controller) -> None:
-        self.scenario = scenario
-        self.world = world
-        self.controller = controller
-        self.epochs: Iterator[int] = itertools.count(1)
-        self.failed: Collection[str] = ()
-
-    @property
-    def digest(self) -> str:
-        """See `Testbed.digest`."""
-        return self.world.digest
-
-    @contextmanager
-    def gathered(self, order: Order, advance: Advance) -> Iterator[Callable[[], list[RankReport]]]:
-        """See `Testbed.gathered`."""
-        yield lambda: self.world.run_operation(
-            order.operation,
-            lambda state: advance(state.fraction),
-            cast=order.cast,
-            faults=self.scenario.injected,
-            notice_after_ns=self.scenario.notice_delay_ns,
-            noticed=lambda links: order.lead_around((), links),
-            load_bin_ns=order.load_bin_ns,
-        )
-
-    def check_alive(self) -> None:
-        """See `Testbed.check_alive`; nothing of this world can end by itself."""
-
-    def fidelity(self, *_: object) -> Fidelity:
-        """See `Testbed.fidelity`."""
-        return IN_VIRTUAL_TIME
+    Without losses, repetitions are alike, so one is enough.
+    """
+    scenario = point.scenario
+    predictions: Predictions = {}
+    with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:
+        for algorithm, repetition, _ in scenario.runs():
+            if repetition and not scenario.lossy:
+                predictions[algorithm, repetition] = predictions[algorithm, 0]
+            else:
+                predictions[algorithm, repetition] = simulate(
+                    scenario, program, algorithm, repetition, advance
+                ).completion_ns
+    return predictions

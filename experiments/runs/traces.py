@@ -4,15 +4,13 @@ folder."""
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.base import files
 from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.switch.engine.trace.text import json_lines, packets_text
-
-if TYPE_CHECKING:
-    from weft.topo.worlds.emulated.world import EmulatedWorld
+from weft.topo.worlds.world import World
 
 TRACE_FILES = ("trace.jsonl", "trace.txt")
 
@@ -22,7 +20,7 @@ TRACED_PACKETS = 1000
 
 @contextlib.contextmanager
 def traced(
-    world: "EmulatedWorld",
+    world: World,
     switch: str,
     folder: Path | None,
     progress: Progress,

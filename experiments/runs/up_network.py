@@ -1,6 +1,6 @@
 """A network that is up, as what reads it and what runs programs on it see it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -15,8 +15,10 @@ class UpNetwork(Protocol):
 
     topology: Topology
     backend: Any
+    """The network in its world: a `weft.topo.worlds.world.World`."""
     standing: Any
     began_s: float
+    epochs: Iterator[int]
 
     @property
     def world(self) -> str: ...

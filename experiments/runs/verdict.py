@@ -9,10 +9,21 @@ from weft.experiments.runs.fidelity import judge, lateness_of
 from weft.experiments.runs.inputs import transport_of
 from weft.experiments.runs.measured import Counts
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use
+from weft.topo.worlds.processors import CpuTimes, cpu_use
 
 FRAME_OVERHEAD_BYTES = 70
 """Headers and ICRC of a multicast chunk's frame."""
+
+
+IN_VIRTUAL_TIME = Fidelity(
+    verdict="ok",
+    reasons=["virtual time: no processor can be too slow"],
+    cpu_busy=0.0,
+    cpu_stolen=0.0,
+    cpu_s={},
+    lateness_ns={},
+    unplanned_losses=0,
+)
 
 
 class Account(Protocol):
@@ -34,7 +45,7 @@ def verdict(
     scenario: Scenario,
     ranks: Sequence[Account],
     counts: tuple[Counts, Counts],
-    cpu: tuple[CpuTimes, CpuTimes],
+    cpu: tuple[CpuTimes, CpuTimes] | None,
     completion_ns: int | None,
     predicted_ns: int | None = None,
 ) -> Fidelity:
@@ -42,9 +53,11 @@ def verdict(
 
     Args:
         counts: before the run, and after it.
-        cpu: what processors had done when it began, and when it ended.
+        cpu: `weft.topo.worlds.world.World.evidence`.
         completion_ns, predicted_ns: as `judge` takes them.
     """
+    if cpu is None:
+        return IN_VIRTUAL_TIME
     before, after = counts
     use = cpu_use(*cpu)
     capacity_s = (cpu[1].total - cpu[0].total) / os.sysconf("SC_CLK_TCK")

@@ -6,8 +6,8 @@ array between two batches; the events are decoded afterwards.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 from weft.base.errors import InputError, refuse
@@ -24,7 +24,7 @@ class Traces:
     controls: Mapping[str, SwitchControl]
     """Those of all switches, by name."""
     dataplane: Dataplane
-    building: Lock
+    building: AbstractContextManager[Any]
     """Held while programs are compiled."""
     at_once: Callable[[Callable[[], None]], None]
     """Runs an action while no packet is under way."""

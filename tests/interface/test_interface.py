@@ -546,7 +546,7 @@ class TestEmulated:
     def test_a_collective_does_not_begin_while_a_thread_sniffs(self) -> None:
         with left_as_it_was(), weft.up(weft.single(2)) as net:
             backend: Any = net.backend
-            with backend._frames():  # as a thread has them that sniffs
+            with backend.frames.used():  # as a thread has them that sniffs
                 with pytest.raises(InputError, match="another thread sends or sniffs frames"):
                     net.allgather(size="4KiB", predict=False)
                 net["h1"].sniff(0.1)  # others may, too

@@ -375,7 +375,7 @@ def test_an_option_of_its_own_comes_with_an_algorithm(tmp_path: Path) -> None:
     code = (
         "from weft import Scenario\n"
         "from weft.tools.figures.reference import reference\n"
-        "from weft.experiments.runs.emulated import network_key\n"
+        "from weft.experiments.runs.shared import network_key\n"
         "from weft.experiments.theory.traffic_model import tier_model_bytes\n"
         "keys = set()\n"
         "for stride in (1, 3):\n"
@@ -941,7 +941,7 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
         "from weft import Scenario\n"
         "from weft.tools.figures.reference import reference\n"
         "from weft.experiments.report.scenarios import command_line\n"
-        "from weft.experiments.runs.emulated import network_key\n"
+        "from weft.experiments.runs.shared import network_key\n"
         "one, other = Scenario(), Scenario(courage=3)\n"
         "assert network_key(one) != network_key(other)\n"
         "print(command_line(other)); print(reference()); print(other.to_dict()['courage'])\n"

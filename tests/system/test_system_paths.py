@@ -20,9 +20,9 @@ from weft.base.progress import Progress
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.experiments.results.results import Run
-from weft.experiments.runs import emulated
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate
+from weft.experiments.runs.testbed import Testbed, testbed_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
@@ -63,7 +63,7 @@ def program() -> ProgramFiles:
 
 
 @pytest.fixture(scope="module")
-def testbed(program: ProgramFiles) -> Iterator[emulated.EmulatedTestbed]:
+def testbed(program: ProgramFiles) -> Iterator[Testbed]:
     scenario = scenario_of()
     with left_as_it_was(), contextlib.ExitStack() as stack:
         record = RunRecord.create()
@@ -71,14 +71,14 @@ def testbed(program: ProgramFiles) -> Iterator[emulated.EmulatedTestbed]:
         world = EmulatedWorld(
             scenario.network(), run=record, path_mtu=scenario.mtu, seed=scenario.seed
         )
-        found = emulated.testbed_of(world, scenario, program, Progress.silent())
+        found = testbed_of(world, scenario, program, Progress.silent())
         yield stack.enter_context(found)
 
 
 _repetitions = itertools.count()
 
 
-def run(testbed: emulated.EmulatedTestbed, scenario: Scenario) -> Run:
+def run(testbed: Testbed, scenario: Scenario) -> Run:
     """One operation of a scenario, verified."""
     testbed.scenario = scenario
     done = operate(testbed, scenario.algorithms[0], next(_repetitions), lambda _: None)
@@ -93,7 +93,7 @@ def repeated_bytes(done: Run) -> int:
 
 
 @pytest.mark.parametrize("paths", SCHEMES)
-def test_every_schemes_data_arrives(paths: str, testbed: emulated.EmulatedTestbed) -> None:
+def test_every_schemes_data_arrives(paths: str, testbed: Testbed) -> None:
     done = run(testbed, scenario_of(paths=paths))
     loads = [link.tx_bytes for link in done.links if link.tier == "fabric_up"]
     assert sum(loads) >= 2 * 2 * 2 * SIZE // 4
@@ -105,13 +105,13 @@ def test_every_schemes_data_arrives(paths: str, testbed: emulated.EmulatedTestbe
     ("collective", "algorithm"), [("many-to-one", "direct"), ("allreduce", "direct")]
 )
 def test_other_direct_exchanges_are_assigned_paths_too(
-    collective: str, algorithm: str, testbed: emulated.EmulatedTestbed
+    collective: str, algorithm: str, testbed: Testbed
 ) -> None:
     run(testbed, scenario_of(collective, algorithms=(algorithm,), paths="ethereal"))
 
 
 def test_switches_hold_the_pins_that_were_computed_and_links_carry_what_they_say(
-    testbed: emulated.EmulatedTestbed, program: ProgramFiles
+    testbed: Testbed, program: ProgramFiles
 ) -> None:
     scenario = scenario_of(paths="ethereal")
     done = run(testbed, scenario)
@@ -140,7 +140,7 @@ def test_switches_hold_the_pins_that_were_computed_and_links_carry_what_they_say
 
 
 def pins_of(
-    testbed: emulated.EmulatedTestbed, program: ProgramFiles, switch: str
+    testbed: Testbed, program: ProgramFiles, switch: str
 ) -> dict[tuple[int, int, int], int]:
     """What a switch says that it has pinned: the port by source, destination and source port."""
     info = text_format.Parse(program.p4info.read_text(), p4info_pb2.P4Info())
@@ -160,7 +160,7 @@ def pins_of(
 
 
 def test_a_failed_link_that_is_known_late_ends_nothing_and_carries_nothing_then(
-    testbed: emulated.EmulatedTestbed,
+    testbed: Testbed,
 ) -> None:
     fault = Fault.parse("leaf0-spine1:fail,at=20ms")
     late = run(
@@ -192,7 +192,7 @@ trigger id 1 barrier count 2
 """
 
 
-def test_files_and_models_are_run(testbed: emulated.EmulatedTestbed, tmp_path: Path) -> None:
+def test_files_and_models_are_run(testbed: Testbed, tmp_path: Path) -> None:
     matrix = tmp_path / "flows.cm"
     matrix.write_text(CONNECTIONS)
     for rank in range(4):

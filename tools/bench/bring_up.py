@@ -8,12 +8,10 @@ from typing import Any
 from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError
 from weft.base.progress import Progress
-from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import program_of
-from weft.experiments.runs.operate import start_of
+from weft.experiments.runs.shared import network_of
+from weft.experiments.runs.testbed import start_of, testbed_of
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.worlds.emulated.runs import RunRecord
-from weft.topo.worlds.emulated.world import EmulatedWorld
 
 ATTEMPTS = 5
 
@@ -44,14 +42,10 @@ def measure() -> dict[str, Any]:
 def _bring_up(scenario: Scenario) -> float:
     """Bring a world and its ranks up and down; return the time (monotonic) at which the ranks were
     ready."""
-    record = RunRecord.create()
-    try:
-        world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
-        with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
-            algorithm, repetition, _ = next(scenario.runs())
-            names = testbed.controller.names
-            first = start_of(names, scenario, world.topology, algorithm, repetition, 1)
-            with testbed.ranks(first.name, first.operation, first.cast):
-                return time.monotonic()
-    finally:
-        record.remove()
+    network, program = network_of(scenario), program_of(scenario)
+    with testbed_of(network, scenario, program, Progress.silent()) as testbed:
+        algorithm, repetition, _ = next(scenario.runs())
+        names, topology = testbed.controller.names, network.topology
+        _, first = start_of(names, scenario, topology, algorithm, repetition, 1)
+        with network.gathered(first, lambda _: None):
+            return time.monotonic()

@@ -47,9 +47,9 @@ from weft.tools.bench.switch import HOPS
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS
-from weft.topo.worlds.emulated.machine import cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
 from weft.topo.worlds.emulated.switch_processes import bmv2_command, find_bmv2
+from weft.topo.worlds.processors import cpu_use, read_cpu_times
 
 WINDOWS = (16, 64, 512)
 """How many frames may be under way: the most, or fewer if that is better by `CLEARLY`, as on a

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from weft.base.errors import InputError
 from weft.topo.faults import Fault
+from weft.topo.network import Topology
+from weft.topo.worlds.world import NetworkOptions, World
 
 
 class Wanted(Protocol):
@@ -36,6 +38,14 @@ class WorldKind:
     it, and no two of a sweep are up at a time. Otherwise every run has a network of its own."""
     rank_bytes = 1 << 20
     """The memory, roughly, that a rank needs besides its buffer."""
+
+    def network(self, topology: Topology, options: NetworkOptions) -> World:
+        """Return a network that comes up when it is entered.
+
+        Raises:
+            InputError, MachineError: the world, or this machine, cannot bring it up.
+        """
+        raise NotImplementedError
 
     def check_hosts(self, hosts: int) -> None:
         """Raise InputError for more hosts than a network can have."""

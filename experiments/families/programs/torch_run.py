@@ -39,7 +39,7 @@ from weft.pytorch.fork_server import Program
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.reach import Reach
-from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
+from weft.topo.worlds.processors import CpuTimes, read_cpu_times
 from weft.topo.worlds.registry import has_real_time
 
 PORT = 29500
@@ -180,12 +180,12 @@ class _Program:
         self._script = script
         self._arguments = arguments
         self._options = options
-        self._world = net.backend.world
+        self._world = net.backend
         self._scenario = net.scenario
         hosts = net.topology.hosts
         self._hosts = hosts[: options.ranks or len(hosts)]
         self._choices = choices_of(options.algorithms)
-        self._epoch = next(net.backend.epochs)
+        self._epoch = next(net.epochs)
         self._begun: CpuTimes | None = None
         self._checked_s = 0.0
         self._trees = GroupTrees(
@@ -193,7 +193,7 @@ class _Program:
             Reach(net.topology, net.down),
             SLOTS,
             self._scenario.program_values or 0,
-            net.backend.epochs,
+            net.epochs,
             self._planner(),
             net.controller.apply,
         )

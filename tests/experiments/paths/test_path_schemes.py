@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.runs.emulated import network_key
+from weft.experiments.runs.shared import network_key
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.scenario import Scenario

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from weft.cli import command_line as cli
 from weft.experiments.runs.busyness import Busyness, Reading, between, watched
 from weft.tools.bench import benchmarks
-from weft.topo.worlds.emulated.machine import CpuTimes
+from weft.topo.worlds.processors import CpuTimes
 
 SPIN = "while True: pass"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.experiments.runs.measured import Counts, assemble
-from weft.experiments.runs.simulation import IN_VIRTUAL_TIME
 from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
+from weft.experiments.runs.verdict import IN_VIRTUAL_TIME
 from weft.experiments.scenario.options import from_options
 
 

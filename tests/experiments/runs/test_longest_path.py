@@ -16,8 +16,8 @@ from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, Tra
 from weft.base.errors import InputError
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.results.results import Run
-from weft.experiments.runs.emulated import network_key
 from weft.experiments.runs.inputs import operation_of, transport_of
+from weft.experiments.runs.shared import network_key
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.longest_path import (
     WINDOW_BYTES,

@@ -278,12 +278,13 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 
 OPEN_RUN = """
 import os, sys
-from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import cast_of, operation_of, program_of
+from weft.experiments.runs.testbed import testbed_of
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.world import EmulatedWorld
 from weft.topo.worlds.emulated.runs import RunRecord
+from weft.topo.worlds.world import Order
 
 from weft.agents.drivers.rank import warm_up
 from weft.switch.engine.switches import Dataplane
@@ -300,7 +301,7 @@ try:
     operation = operation_of(scenario, "ring", scenario.seed)
     with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
         cast = cast_of(scenario, world.topology, testbed.controller.plan)
-        with testbed.ranks("ranks", operation, cast):
+        with world.gathered(Order("ranks", operation, cast), print):
             print(record.folder, flush=True)
             sys.stdin.read()
 finally:

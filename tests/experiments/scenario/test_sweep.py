@@ -20,6 +20,7 @@ from weft.experiments.scenario import sweep
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point, read_file
+from weft.topo.worlds.emulated import world as emulated
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
@@ -375,13 +376,13 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import emulated
     from weft.experiments.runs import operate as sequence
+    from weft.experiments.runs import shared
 
     brought_up = []
 
     class World(EmulatedWorld):
-        def __enter__(self) -> EmulatedWorld:
+        def __enter__(self) -> Any:
             brought_up.append(len(self.topology.hosts))
             return super().__enter__()
 
@@ -391,7 +392,7 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
         return sequence.operate(testbed, algorithm, repetition, *rest)
 
     monkeypatch.setattr(emulated, "EmulatedWorld", World)
-    monkeypatch.setattr(emulated, "operate", operate)
+    monkeypatch.setattr(shared, "operate", operate)
     text = TWO_BY_TWO.replace('"64KiB", "1MiB"', '"4KiB", "8KiB", "12KiB"')
     text = text.replace("[2, 4]", "[2, 3]").replace("simulated", "emulated")
     results = run(read(tmp_path, f'predict = false\nalgorithm = ["ring", "multicast"]{text}'))

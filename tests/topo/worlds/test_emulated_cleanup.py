@@ -45,7 +45,7 @@ if sys.argv[1:] == ["without PID namespace"]:
     PidNamespace.make = refuse
     command = "setsid sleep 1000"
 with quiet_world(leaf_spine(2, 1, 1)) as world:
-    free = world.network["h0"].cmd(command + " > /dev/null & echo pid=$!")
+    free = world.mininet["h0"].cmd(command + " > /dev/null & echo pid=$!")
     print(json.dumps({
         "id": world.record.id,
         "bound": [world.namespace_pid, world.host_pid(0), world.host_pid(1),

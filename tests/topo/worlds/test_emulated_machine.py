@@ -9,15 +9,13 @@ import pytest
 
 from weft.topo.worlds.emulated.machine import (
     TOOLS,
-    CpuTimes,
     KernelFeature,
     MachineFacts,
     ToolFact,
-    cpu_use,
     machine_facts,
     probe_features,
-    read_cpu_times,
 )
+from weft.topo.worlds.processors import CpuTimes, cpu_use, read_cpu_times
 
 
 def test_facts_name_every_tool_once() -> None:

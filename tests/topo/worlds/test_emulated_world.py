@@ -107,8 +107,8 @@ def test_hosts_and_switch_ends_are_as_the_topology_says() -> None:
             *("leaf1-eth1", "leaf1-eth2", "leaf1-eth3"),
             *("spine0-eth1", "spine0-eth2"),
         }
-        assert world.network["h3"].IP() == host.ip
-        assert "leaf0-eth1" in world.network["leaf0"].cmd("ip -br link")
+        assert world.mininet["h3"].IP() == host.ip
+        assert "leaf0-eth1" in world.mininet["leaf0"].cmd("ip -br link")
         assert world.switch_statistics() == {"switches": 3}
 
 
@@ -271,7 +271,7 @@ def test_an_exception_within_the_block_takes_the_world_down() -> None:
 
 def left_running(world: EmulatedWorld, node: str, command: str) -> int:
     """The process id of a command that a node's shell has been left with."""
-    said = world.network[node].cmd(f"{command} > /dev/null & echo pid=$!")
+    said = world.mininet[node].cmd(f"{command} > /dev/null & echo pid=$!")
     return outer_pid(int(said.rpartition("pid=")[2].split()[0]), world.namespace_pid)
 
 
@@ -358,11 +358,11 @@ def test_who_could_not_come_back_from_a_pid_namespace_makes_none_and_forks_as_be
 def test_nodes_see_the_processes_of_their_run_and_no_others() -> None:
     with quiet_world(single(2)) as world:
         for node in ("h0", "leaf0"):
-            said = world.network[node].cmd("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo me=$$")
+            said = world.mininet[node].cmd("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo me=$$")
             assert "weft:h0" in said and "weft:h1" in said and "stand_in_switch" in said
             assert "pytest" not in said
-        world.network["h0"].cmd("kill -KILL 1")  # which the kernel lets nobody inside
-        assert world.network["h0"].popen("true").wait() == 0
+        world.mininet["h0"].cmd("kill -KILL 1")  # which the kernel lets nobody inside
+        assert world.mininet["h0"].popen("true").wait() == 0
         world.check_alive()
 
 
@@ -372,7 +372,7 @@ def test_hosts_ask_no_name_server_and_the_machine_keeps_its_own() -> None:
     before = own.read_text() if own.exists() else None
     look_up = [sys.executable, "-c", "import socket; socket.getfqdn('10.9.8.7')"]
     with quiet_world(single(2)) as world:
-        host = world.network["h0"]
+        host = world.mininet["h0"]
         assert host.cmd("cat /etc/resolv.conf").replace("\r", "") == ""
         started = time.monotonic()
         assert host.popen(look_up).wait() == 0
@@ -391,7 +391,7 @@ def test_a_dead_init_is_named_and_takes_everything_along() -> None:
         with pytest.raises(RunError, match=words):
             world.check_alive()
         with pytest.raises(RunError, match=words):
-            world.network["h0"].popen("true")
+            world.mininet["h0"].popen("true")
 
 
 def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.network import Topology, format_mac
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
-from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
+from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 ROOT = Path(__file__).resolve().parents[3]
 KIB = 1024
@@ -199,10 +200,10 @@ def test_results_can_be_written_as_json() -> None:
 
 
 def test_wrong_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoil(operation: _Operation) -> None:
+    def spoil(operation: Operation) -> None:
         operation._jobs[1][0].buffer.view(np.uint8)[5007] ^= 1
 
-    monkeypatch.setattr(_Operation, "_check_ended", spoil)
+    monkeypatch.setattr(Operation, "_check_ended", spoil)
     with network(leaf_spine(1, 1, 3)) as net:
         results = net.run("ring", 5000)
     assert [result.verified for result in results] == [True, False, True]

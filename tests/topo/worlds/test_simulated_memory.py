@@ -15,7 +15,6 @@ import pytest
 import weft
 from weft import Scenario
 from weft.experiments.results.results import Run
-from weft.experiments.runs import simulation
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.switch.compiler import compile_cached
@@ -24,6 +23,7 @@ from weft.switch.engine.switches import Dataplane
 from weft.switch.engine.trace.tracer import Tracer
 from weft.topo.faults import Fault
 from weft.topo.worlds.simulated import fabric as simulated_fabric
+from weft.topo.worlds.simulated import world as simulated_world
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -111,7 +111,7 @@ def _leaves(
 
     program = program_of(scenario)
     gc.collect()
-    monkeypatch.setattr(simulation, "SimulatedWorld", watched)
+    monkeypatch.setattr(simulated_world, "SimulatedWorld", watched)
     run = simulate(scenario, program, algorithm, 0, lambda fraction: None)
     assert made
     left = [what for what, reference in made if reference() is not None]

@@ -28,7 +28,8 @@ from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.tools.attack.kind import Broken, Trial
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
-from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld
+from weft.topo.worlds.simulated.operation import SimulatedProgress
+from weft.topo.worlds.simulated.world import SimulatedWorld
 
 SHARE = 1.5
 DEADLINE_S = 240.0

@@ -153,6 +153,11 @@ def _operate(group: Group, request: Any, memory: Memory, often: float) -> None:
 # -- through the switches
 
 
+def _fabric_of(net: Any) -> Any:
+    """The fabric of a simulated network."""
+    return net.backend.fabric
+
+
 def _through_switches(trial: Trial) -> str:
     """Runs on one network, one after the other, with packets of those before."""
     random = trial.random
@@ -162,7 +167,7 @@ def _through_switches(trial: Trial) -> str:
     runs = random.randint(2, 3)
     with (
         weft.up(topology, world="simulated", mtu=1024) as net,
-        _rogue(net.backend.world.fabric, memory, random, often),
+        _rogue(_fabric_of(net), memory, random, often),
     ):
         for _ in range(runs):
             algorithm = random.choice(["multicast", "multicast", "ring"])
@@ -251,7 +256,7 @@ class _Rogue(threading.Thread):
 
     def __init__(self, net: Any, memory: Memory, often: float) -> None:
         super().__init__(daemon=True)
-        world = net.backend.world
+        world = net.backend
         self._heard = in_namespace(world.host_pid(0), lambda: _open(world.host_interface(0)))
         self._sends = in_namespace(world.host_pid(3), lambda: _open(world.host_interface(3)))
         own = net.host("h3").interfaces[0]

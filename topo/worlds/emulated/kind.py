@@ -1,10 +1,13 @@
 """The emulated world as scenarios choose it; what brings networks up is loaded when one does."""
 
 from weft.base.errors import InputError, refuse
+from weft.base.signals import signals_held
 from weft.base.units import listed
 from weft.topo.faults import Fault, emulated_lines
+from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.kind import Wanted, WorldKind, untraced
+from weft.topo.worlds.world import NetworkOptions, World
 
 MAX_HOSTS = 512
 """The most hosts that are emulated: each is a namespace, a shell and a rank process."""
@@ -17,6 +20,26 @@ class Emulated(WorldKind):
     has_real_time = True
     takes_machine = True
     rank_bytes = 48 << 20
+
+    def network(self, topology: Topology, options: NetworkOptions) -> World:
+        """See `WorldKind.network`."""
+        with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
+            from weft.topo.worlds.emulated.world import EmulatedWorld
+
+        return EmulatedWorld(
+            topology,
+            options.switch,
+            path_mtu=options.path_mtu,
+            seed=options.seed,
+            pcap_dir=options.pcap,
+            bypass_qdisc=options.bypass_qdisc,
+            links=options.links,
+            algorithms=options.algorithms,
+            meanwhile=options.meanwhile,
+            stands=options.stands,
+            controlled=options.controlled,
+            grpc_port=options.grpc_port,
+        )
 
     def check_hosts(self, hosts: int) -> None:
         """See `WorldKind.check_hosts`."""

@@ -34,6 +34,8 @@ READY_LIMIT_S = 600.0
 takes a slow machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """How long the switch process may take to answer; one that has ended is noticed at once."""
+TRACE_DEADLINE_S = 600.0
+"""How long a trace may take to begin: a large program's traced form is compiled first."""
 BMV2_UMASK = 0o077
 """The umask of BMv2, so that the sockets and logs that it makes in the run's folder belong to their
 owner alone."""
@@ -177,6 +179,18 @@ class BuiltinSwitches:
     def statistics(self) -> dict[str, Any]:
         """Return the statistics document of the process. Raises RunError if it does not answer."""
         return self.ask("")
+
+    def start_trace(self, switch: str, packets: int) -> None:
+        """Trace the next packets of a switch. Raises RunError."""
+        self.ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
+
+    def take_trace(self, switch: str, *, end: bool) -> dict[str, Any]:
+        """Return what has been traced since this was last called; ``end`` ends the trace. Raises
+        RunError."""
+        taken = self.ask(f"trace {switch} take", TRACE_DEADLINE_S)
+        if end:
+            self.ask(f"trace {switch} end")
+        return taken
 
     def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
         """Return what the process answers to a request line of `weft.switch.realtime.statistics`,

@@ -5,7 +5,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +17,12 @@ from weft.base.arguments import whole
 from weft.base.errors import InputError
 from weft.base.files import read_text, told_as_input
 from weft.base.private_files import open_private
-from weft.topo.worlds.emulated.relays import LOOPBACK
+from weft.topo.network import Topology
+from weft.topo.worlds.emulated.relays import LOOPBACK, Relays
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"
+UNIX = "unix:"
 
 MOST_SCRIPT_BYTES = 1 << 20
 """The largest file of commands for a testbed's prompt."""
@@ -58,6 +60,21 @@ class RunningTestbed:
     """Whether Weft's own controller owns the switches."""
     grpc_port: int | None = None
     """The TCP port of loopback where the first switch serves P4Runtime, too; None: nowhere."""
+
+    @staticmethod
+    def of(
+        run_id: str,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        controlled: bool,
+        grpc_port: int | None,
+    ) -> "RunningTestbed":
+        """Return what is told of a network whose switches serve P4Runtime at these addresses."""
+        switches = {
+            each.name: RunningSwitch(addresses[each.name], each.device_id, each.program)
+            for each in topology.switches
+        }
+        return RunningTestbed(run_id, topology.describe(), switches, controlled, grpc_port)
 
     def ports(self) -> dict[str, int]:
         """Return the switches' TCP ports, by name."""
@@ -111,6 +128,16 @@ class RunningTestbed:
                     f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}"
                 )
         return {name: self.switches[name] for name in names or self.switches}
+
+
+def relays_of(testbed: RunningTestbed) -> Relays:
+    """Return what serves a testbed's switches at their TCP ports."""
+    return Relays(
+        {
+            port: testbed.switches[name].address.removeprefix(UNIX)
+            for name, port in testbed.ports().items()
+        }
+    )
 
 
 @contextmanager

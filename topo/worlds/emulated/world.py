@@ -5,51 +5,41 @@ of links and the switch processes. Nothing is made in, or passes through, the ma
 namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weft.base.errors import RunError
+from weft.agents.ranks import RankReport
+from weft.base.errors import InputError, RunError
 from weft.base.files import check_working_folder
 from weft.base.signals import ending_on_signals, signals_held
 from weft.base.streams import open_closed
 from weft.topo.interfaces import (
     LINK_MTU,
-    SYSCTLS,
     LinkKind,
     check_link_mtu,
     check_path_mtu,
-    host_shapers,
-    host_side,
-    host_side_again,
     interface_name,
-    ipv6_rules,
-    ipv6_sysctls,
     is_patched,
     switch_interfaces,
-    switch_shapers,
-    switch_side_links,
 )
-from weft.topo.network import HOST_PORT, Host, Port, Topology, format_mac
+from weft.topo.network import HOST_PORT, Port, Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
+from weft.topo.worlds.emulated.host_sockets import HostSockets
+from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
 from weft.topo.worlds.emulated.machine import check_limits, check_machine
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
     queue_drops,
     read_counters,
-    run_batch,
-    turn_offloads_off,
-    write_sysctls,
 )
 from weft.topo.worlds.emulated.processes import RunProcess, stop_all
+from weft.topo.worlds.emulated.ranks import Ranks
+from weft.topo.worlds.emulated.relays import LOOPBACK
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.switch_processes import (
     READY_LIMIT_S,
@@ -59,8 +49,13 @@ from weft.topo.worlds.emulated.switch_processes import (
     address,
     find_bmv2,
 )
+from weft.topo.worlds.emulated.testbeds import RunningTestbed, check_grpc_port, relays_of
+from weft.topo.worlds.processors import CpuTimes
+from weft.topo.worlds.world import Advance, Order, World
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
 Part = TypeVar("Part")
@@ -68,17 +63,16 @@ Part = TypeVar("Part")
 DEATH_S = 1.0
 """How long a process whose connections have ended may take to end itself."""
 
-TRACE_DEADLINE_S = 600.0
-"""How long a trace may take to begin: a large program's traced form is compiled first."""
 
-
-class EmulatedWorld:
+class EmulatedWorld(World):
     """A topology that is up while this context manager is entered.
 
     Enter it in the main thread, or in one that outlives it: the kernel kills the run's processes
     when the thread that started them ends. A SIGTERM or SIGHUP in between ends the block as
     SystemExit, so that it cleans up after itself.
     """
+
+    name = "emulated"
 
     def __init__(
         self,
@@ -95,7 +89,11 @@ class EmulatedWorld:
         links: LinkKind = "veth",
         switch_module: str = "weft.switch.realtime",
         ready_limit_s: float = READY_LIMIT_S,
+        algorithms: Sequence[str] | None = None,
         meanwhile: Callable[[], None] = lambda: None,
+        stands: bool = False,
+        controlled: bool = True,
+        grpc_port: int | None = None,
     ) -> None:
         """Check everything that can be checked before anything is made.
 
@@ -106,8 +104,8 @@ class EmulatedWorld:
         cheaper, but tc has no effect there. ``bmv2_log`` turns BMv2's packet logs on.
         With ``links`` "patch", links between switches are inside the switch process, without
         interfaces; only the built-in switch can do that. ``switch_module`` is the module that runs
-        the built-in switches. ``meanwhile`` is called while the switches start. Raises InputError
-        for what makes no sense, MachineError for what the machine does not have.
+        the built-in switches. The rest is as in `NetworkOptions`. Raises InputError for what makes
+        no sense, MachineError for what the machine does not have.
         """
         self.topology = topology
         self.switch_kind: SwitchKind = check_kind(switch_kind)
@@ -130,23 +128,31 @@ class EmulatedWorld:
         self.seed = seed
         self.captured: list[CaptureResult] = []
         """What each capture holds and lost; filled when the world has ended."""
+        self.running: RunningTestbed | None = None
+        if grpc_port is not None:
+            check_grpc_port("grpc_port", grpc_port, len(topology.switches))
+        self._stands, self._controlled, self._grpc_port = stands, controlled, grpc_port
         self._owns_record = run is None
         self._pcap_dir = pcap_dir
         self._bypass_qdisc = bypass_qdisc and pcap_dir is None
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_limit_s = ready_limit_s
+        self._algorithms = algorithms
         self._meanwhile = meanwhile
+        self._ranks = Ranks(self)
+        self.frames: HostSockets = HostSockets(self._stations, link_mtu)
         self._record: RunRecord | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
         self._captures: LinkCaptures | None = None
         self._namespaces: dict[str, int] = {}
         self._signals = ExitStack()
+        self._relays = ExitStack()
         self._ready = False
         """Whether the switches have said that they are."""
 
-    def __enter__(self) -> "EmulatedWorld":
+    def __enter__(self) -> "Self":
         """Bring everything up; return when all switches take P4Runtime connections."""
         open_closed()
         self._signals.enter_context(ending_on_signals())
@@ -154,7 +160,11 @@ class EmulatedWorld:
             if self._record is None:
                 with signals_held():
                     self._record = RunRecord.create()
+            if self._algorithms is not None:
+                self._ranks.launch(self._algorithms)
             self._bring_up()
+            if self._stands:
+                self._announce()
         except BaseException as error:
             try:
                 if isinstance(error, Exception):
@@ -163,15 +173,6 @@ class EmulatedWorld:
                 self.close()
             raise
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Take everything down."""
-        self.close()
 
     def _bring_up(self) -> None:
         from weft.topo.worlds.emulated.mininet_network import MininetNetwork
@@ -230,18 +231,14 @@ class EmulatedWorld:
         network.await_hosts()
 
     def _make_links(self) -> None:
-        for pid in self._namespaces.values():
-            in_namespace(pid, lambda: write_sysctls(SYSCTLS))
-        links = switch_side_links(self.topology, self._namespaces, self.link_mtu, self.links)
-        bmv2 = self.switch_kind == "bmv2"
-        shapers = switch_shapers(self.topology, self.link_mtu) if bmv2 else []
-
-        def make() -> None:
-            run_batch("ip", links)
-            turn_offloads_off(self._interfaces.values())
-            run_batch("tc", shapers)
-
-        in_namespace(self.namespace_pid, make)
+        make_links(
+            self.topology,
+            self.links,
+            self.link_mtu,
+            self._namespaces,
+            self.namespace_pid,
+            shaped=self.switch_kind == "bmv2",
+        )
         for link in self.topology.links:
             if not is_patched(link, self.topology, self.links):
                 _up(self._network).add_link(
@@ -252,28 +249,27 @@ class EmulatedWorld:
                 )
 
     def _configure_hosts(self) -> None:
-        def configure(host: Host) -> None:
-            work = partial(
-                _configure_host,
-                [
-                    interface_name(uplink.source, self.topology)
-                    for uplink in self.topology.outward(host.name)
-                ],
-                ipv6_sysctls(host, self.topology),
-                host_side(host, self.topology),
-                ipv6_rules(host),
-                host_shapers(host, self.topology, self.link_mtu),
+        configure_hosts(self.topology, self.link_mtu, self._namespaces)
+        for host, each in self.topology.stations:
+            _up(self._network).set_address(
+                host.name,
+                interface_name(Port(host.name, each.number), self.topology),
+                each.with_subnets,
+                format_mac(each.mac),
             )
-            in_namespace(self._namespaces[host.name], work)
 
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as side_by_side:
-            list(side_by_side.map(configure, self.topology.hosts))
-        for host in self.topology.hosts:
-            for each in host.interfaces:
-                interface = interface_name(Port(host.name, each.number), self.topology)
-                _up(self._network).set_address(
-                    host.name, interface, each.with_subnets, format_mac(each.mac)
-                )
+    def _announce(self) -> None:
+        """Let other processes find the switches."""
+        self.running = RunningTestbed.of(
+            self.record.id,
+            self.topology,
+            self.switch_addresses,
+            self._controlled,
+            self._grpc_port,
+        )
+        if self._grpc_port is not None:
+            self._relays.callback(relays_of(self.running).close)
+        self.running.write(self.record.folder)
 
     def close(self) -> None:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.
@@ -283,19 +279,20 @@ class EmulatedWorld:
         RunError, with everything down, if the switches could not end their captures.
         """
         try:
-            with signals_held():
-                try:
-                    self._end_captures()
-                finally:
-                    self._captures = None
-                    self._end_processes()
+            with signals_held(), ExitStack() as last_first:
+                last_first.callback(self._end_processes)
+                last_first.callback(self._end_captures)
+                last_first.callback(self._relays.close)
+                last_first.callback(self.frames.close)
+                last_first.callback(self._ranks.close)
         finally:
             self._signals.close()
 
     def _end_captures(self) -> None:
-        if self._captures is None:
+        captures, self._captures = self._captures, None
+        if captures is None:
             return
-        self.captured = self._captures.stop()
+        self.captured = captures.stop()
         switches = self._switches
         if self.links == "patch" and self._ready and isinstance(switches, BuiltinSwitches):
             self.captured += patch_results(self.topology, switches.ask("captures end"))
@@ -314,13 +311,17 @@ class EmulatedWorld:
                 self._record.remove()
                 self._record = None
 
+    def doubts(self) -> list[str]:
+        """Return, once everything is down, which captures may not be whole."""
+        return [each.doubt for each in self.captured if each.doubt]
+
     @property
     def record(self) -> RunRecord:
         """Return the run's record: its id, its folder, and the environment for its processes."""
         return _up(self._record)
 
     @property
-    def network(self) -> Any:
+    def mininet(self) -> Any:
         """Return the ``mininet.net.Mininet`` object, for Mininet's own command line and scripts."""
         return _up(self._network).net
 
@@ -360,9 +361,8 @@ class EmulatedWorld:
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return, by direction, the packets and bytes that links lost which lose at random by
-        themselves (`weft.topo.network.Link.loss`). What else is lost on purpose, programs of
-        switches lose and count."""
+        """Return what links lost that lose at random by themselves, by direction. What else is lost
+        on purpose, programs of switches lose and count."""
         if not any(link.loss for link in self.topology.links):
             return {}
         ports = {
@@ -397,58 +397,38 @@ class EmulatedWorld:
 
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; do nothing on BMv2."""
-        if isinstance(self._switches, BuiltinSwitches):
-            self._switches.ask("reset")
+        self.tell("reset")
 
-    def record_loads(self, start_ns: int, bin_ns: int) -> None:
-        """Count what links carry from this time of CLOCK_MONOTONIC on, in bins of this length or of
-        a multiple of it. The counts are among the built-in switch's statistics; BMv2 counts
-        nothing."""
+    def tell(self, request: str) -> None:
+        """Ask the built-in switches for something that BMv2 cannot do, and does without."""
         if isinstance(self._switches, BuiltinSwitches):
-            self._switches.ask(f"loads {start_ns} {bin_ns}")
-
-    def end_loads(self) -> None:
-        """Stop counting what links carry."""
-        if isinstance(self._switches, BuiltinSwitches):
-            self._switches.ask("loads end")
+            self._switches.ask(request)
 
     def start_trace(self, switch: str, packets: int) -> None:
-        """Trace the next packets of a built-in switch. Raises RunError.
-
-        The traced form of its program may have to be compiled first, which takes seconds.
-        """
-        self._builtin("traced").ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
+        """See `World.start_trace`. The traced form of its program may have to be compiled first,
+        which takes seconds."""
+        self._builtin("be traced from here").start_trace(switch, packets)
 
     def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
-        """Return what has been traced at a switch (`weft.switch.realtime.traces.Traces.take`) since
-        this was last called; ``end`` ends the trace. Raises RunError."""
-        switches = self._builtin("traced")
-        taken = switches.ask(f"trace {switch} take", TRACE_DEADLINE_S)
-        if end:
-            switches.ask(f"trace {switch} end")
-        return taken
+        """See `World.take_trace`."""
+        return self._builtin("be traced from here").take_trace(switch, end=end)
 
     def _builtin(self, done: str) -> BuiltinSwitches:
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(
-                f"{self.switch_kind} cannot be {done} from here: the built-in switch, "
-                "--switch weft, can"
+                f"{self.switch_kind} cannot {done}: the built-in switch, --switch weft, can"
             )
         return self._switches
 
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
-        """Let directions of links between switches, given by their ends, go on at other rates, in
-        bit/s.
-
-        Only the built-in switch can do that. Raises RunError.
-        """
+        """See `World.set_rates`; only the built-in switch can do that."""
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
         rates = (
             f"{source} {self.topology.direction(source, target).source.number} {rate_bps}"
             for (source, target), rate_bps in rates_bps.items()
         )
-        self._switches.ask(" ".join(["rates", *rates]))
+        self.tell(" ".join(["rates", *rates]))
 
     def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
         """Let the link between two nodes fail or come back; while it is down, it loses everything.
@@ -457,23 +437,12 @@ class EmulatedWorld:
         down and up, or one of two hosts' ends, whose routes are brought back with it. Raises
         InputError if there is no such link, RunError if the switches do not answer.
         """
-        direction = self.topology.direction(node, neighbour)
-        end = direction.link.b  # the end away from the hosts is a switch's, if there is one
-        state = "up" if up else "down"
-        host = self.topology.nodes[end.node]
-        if isinstance(host, Host):
-            lines = [f"link set dev {interface_name(end, self.topology)} {state}"]
-            lines += host_side_again(host, end.number, self.topology) if up else []
-            in_namespace(self.host_pid(host.rank), lambda: run_batch("ip", lines))
+        link = self.topology.direction(node, neighbour).link
+        end = link.b  # the end away from the hosts is a switch's, if there is one
+        if is_patched(link, self.topology, self.links):
+            self.tell(f"link {end.node} {end.number} {'up' if up else 'down'}")
             return
-        if is_patched(direction.link, self.topology, self.links):
-            assert isinstance(self._switches, BuiltinSwitches)
-            self._switches.ask(f"link {end.node} {end.number} {state}")
-            return
-        interface = self._interfaces[end]
-        in_namespace(
-            self.namespace_pid, lambda: run_batch("ip", [f"link set dev {interface} {state}"])
-        )
+        set_end(end, self.topology, self._namespaces.get(end.node, self.namespace_pid), up=up)
 
     def check_alive(self) -> None:
         """Raise RunError, which names the process, if a process that the network consists of has
@@ -504,26 +473,77 @@ class EmulatedWorld:
                     raise
                 time.sleep(0.01)
 
+    def make_ready(self) -> None:
+        """See `World.make_ready`."""
+        self.frames.hush()
+        self._ranks.make_ready()
+
+    def expect(self, order: Order) -> None:
+        """See `World.expect`."""
+        self._ranks.expect(order)
+
+    def gathered(
+        self, order: Order, advance: Advance
+    ) -> AbstractContextManager[Callable[[], list[RankReport]]]:
+        """See `World.gathered`."""
+        return self._ranks.gathered(order, advance)
+
+    def evidence(self) -> tuple[CpuTimes, CpuTimes]:
+        """See `World.evidence`."""
+        return self._ranks.evidence()
+
+    def _stations(self) -> list[tuple[int, str]]:
+        """Return, by station, a process in the host's namespace, and the interface."""
+        return [
+            (self.host_pid(host.rank), self.host_interface(host.rank, each.number))
+            for host, each in self.topology.stations
+        ]
+
+    def sent(self, station: int) -> tuple[int, int]:
+        """See `World.sent`."""
+        pid, interface = self._stations()[station]
+        counted = read_counters(pid)[interface]
+        return counted["tx_packets"], counted["tx_bytes"]
+
+    @property
+    def now_s(self) -> float:
+        """Return the time of day in seconds."""
+        return time.time()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Raise InputError: time goes by itself."""
+        raise InputError(
+            f"advance {seconds:g} s: in the emulated world time goes by itself; use time.sleep, or "
+            "world='simulated'"
+        )
+
+    def popen(self, host: str, command: list[str], **options: Any) -> Any:
+        """See `World.popen`."""
+        return self.mininet[host].popen(command, **options)
+
+    def addresses(self) -> dict[str, str]:
+        """See `World.addresses`."""
+        ports = {name: f"{LOOPBACK}:{port}" for name, port in _up(self.running).ports().items()}
+        return {**self.switch_addresses, **ports}
+
+    def programs(self) -> dict[str, str]:
+        """See `World.programs`."""
+        return {name: each.program for name, each in _up(self.running).again().switches.items()}
+
+    def emptied(self) -> set[str]:
+        """See `World.emptied`."""
+        switches = _up(self.running).again().switches
+        return {name for name, each in switches.items() if each.emptied}
+
     def _check_shells(self) -> None:
         if self._record is not None and self._record.pid_namespace is not None:
             self._record.pid_namespace.check()
         if self._network is not None:
             self._network.check_namespaces()
-
-
-def _configure_host(
-    interfaces: Sequence[str],
-    sysctls: Sequence[tuple[str, str]],
-    lines: Sequence[str],
-    rules: Sequence[str],
-    shapers: Sequence[str],
-) -> None:
-    """Configure a host's interfaces, in the calling thread's namespace."""
-    turn_offloads_off(interfaces)
-    write_sysctls(sysctls)
-    run_batch("ip", lines)
-    run_batch("ip", rules, "-6")
-    run_batch("tc", shapers)
 
 
 def _up(part: Part | None) -> Part:

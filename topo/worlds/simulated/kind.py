@@ -1,13 +1,34 @@
 """The simulated world as scenarios choose it; what brings networks up is loaded when one does."""
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
+from weft.topo.network import Topology
 from weft.topo.worlds.kind import Wanted, WorldKind, untraced
+from weft.topo.worlds.world import NetworkOptions, World
 
 
 class Simulated(WorldKind):
     """Objects of this process, in virtual time."""
 
     name = "simulated"
+
+    def network(self, topology: Topology, options: NetworkOptions) -> World:
+        """See `WorldKind.network`."""
+        if options.pcap is not None:
+            raise InputError(
+                f"pcap {str(options.pcap)!r}: the simulated world has no interfaces to capture at; "
+                "use world='emulated'"
+            )
+        what = "grpc_port" if options.grpc_port is not None else "controller=False"
+        refuse(
+            options.grpc_port is not None or not options.controlled,
+            f"{what}: in the simulated world switches are in this process, where no client of "
+            "yours reaches them; use world='emulated'",
+        )
+        from weft.topo.worlds.simulated.world import SimulatedWorld
+
+        return SimulatedWorld(
+            topology, seed=options.seed, path_mtu=options.path_mtu, cpu_ports=options.stands
+        )
 
     def check(self, wanted: Wanted) -> None:
         """See `WorldKind.check`."""

@@ -11,8 +11,11 @@ import numpy as np
 from weft.base.errors import refuse
 from weft.switch.engine.dataplane.captures import SKIP, CaptureRing
 from weft.topo.worlds.simulated.fabric import Fabric
+from weft.topo.worlds.world import Frames
 
 RING_BYTES = 16 << 20
+SLICES = 64
+"""In how many slices of time is looked for frames, where some number of them is waited for."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,49 @@ class HostTap:
         """End the capture."""
         self._fabric.hosts["captured"] = 0
         self._fabric.dataplane.context.capture = 0
+
+
+def go_on_to(fabric: Fabric, time_ns: int) -> None:
+    """Let virtual time pass, up to this one."""
+    fabric.run(stop_ns=time_ns)
+    fabric.advance_to(time_ns)
+
+
+class TappedFrames(Frames):
+    """Frames that scripts put on hosts' links, and those that a tap shows, as long as somebody
+    hears. Hosts have no kernels that could send something by themselves."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._tap: HostTap | None = None
+        self.most_bytes = fabric.dataplane.frame_bytes
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        if self._tap is not None:
+            self._tap.close()
+        self._tap = None
+
+    def _listening(self) -> HostTap:
+        if self._tap is None:
+            self._tap = HostTap(self._fabric)
+        return self._tap
+
+    def send(self, station: int, frame: bytes) -> None:
+        """Put a frame on the link of an interface."""
+        self._listening()
+        topology = self._fabric.topology
+        host, interface = topology.stations[station]
+        self._fabric.inject(topology.outward(host.name)[interface.number - 1].ends, frame)
+
+    def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
+        """See `Frames.sniff`; time passes meanwhile."""
+        tap = self._listening()
+        begin_ns, timeout_ns = self._fabric.now_ns, round(timeout_s * 1e9)
+        found = tap.take(station)
+        for part in range(1, SLICES + 1):
+            if count and len(found) >= count:
+                break
+            go_on_to(self._fabric, begin_ns + timeout_ns * part // SLICES)
+            found += tap.take(station)
+        return [(each.time_ns / 1e9, each.frame) for each in found]

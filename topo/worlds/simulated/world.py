@@ -15,64 +15,42 @@ from any other.
         )
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.datagrams import ipv4_text
-from weft.agents.participant import Cast, Introductions, Participant
-from weft.agents.ranks import OperationConfig, RankReport, report_of
-from weft.agents.transport.endpoint import Endpoint
-from weft.base.errors import MachineError, RunError
+from weft.agents.participant import Cast
+from weft.agents.ranks import OperationConfig, RankReport
+from weft.base.errors import InputError, MachineError
 from weft.switch.p4runtime.local import LocalSwitch
+from weft.switch.realtime.traces import Traces
 from weft.topo.faults import Fault
 from weft.topo.interfaces import check_path_mtu
-from weft.topo.network import Topology, check_link_figures, slowest_bps
+from weft.topo.network import Topology, check_link_figures
 from weft.topo.worlds.simulated.fabric import Fabric
-from weft.topo.worlds.simulated.rules import FaultPlan
+from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress
+from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
+from weft.topo.worlds.world import Advance, Order, World
 
 HOST_QUEUE_BYTES = 256 * 1024
 """The most bytes that a host's interface queues. The transport paces itself, so the queue is nearly
 empty."""
-SETTLE_NS = 5_000_000_000
-"""How long after an operation the network is given to come to rest."""
-LIMIT_SLACK_NS = 10_000_000_000
-"""What is added to an operation's own time limit: an operation that exceeds both has agents at
-fault."""
 
 
 def _now_ns(fabric: Fabric) -> int:
     return fabric.now_ns
 
 
-@dataclass(frozen=True)
-class SimulatedProgress:
-    """How far an operation is."""
-
-    received_bytes: int
-    """Frame bytes that the transports of all ranks have taken in."""
-    expected_bytes: int
-    """How many bytes of others' data all ranks receive in all operations."""
-    finished_ranks: int
-    now_ns: int
-    """Virtual time since the operation began."""
-
-    @property
-    def fraction(self) -> float:
-        """Return, from 0 to 1, which part of the data has about arrived."""
-        return min(1.0, self.received_bytes / self.expected_bytes) if self.expected_bytes else 1.0
-
-
-class SimulatedWorld:
+class SimulatedWorld(World):
     """A topology on which operations run in virtual time, one after the other; time goes on from
     one to the next."""
 
-    switch_kind = "weft"
+    name = "simulated"
 
     def __init__(
         self,
@@ -113,16 +91,21 @@ class SimulatedWorld:
             for index, switch in enumerate(topology.switches)
         }
         """The control side of each switch's engine, by name."""
-        self.switch_addresses = {
+        self._services = {
             switch.name: LocalSwitch(
                 self.controls[switch.name], switch.device_id, partial(_now_ns, self.fabric)
             )
             for switch in topology.switches
         }
-        """The P4Runtime service of each switch, by name, for a `Controller`."""
+        self.frames: TappedFrames = TappedFrames(self.fabric)
         self.faults_done: dict[str, int] = {}
         """How many packets each packet fault of the last operation was done to, by its line."""
         self._memory: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+
+    @property
+    def switch_addresses(self) -> Mapping[str, LocalSwitch]:
+        """Return the P4Runtime service of each switch, by name."""
+        return self._services
 
     @property
     def now_ns(self) -> int:
@@ -139,10 +122,6 @@ class SimulatedWorld:
         """Return, per switch and port, what was received, sent and dropped, as in the emulated
         world."""
         return self.fabric.statistics()
-
-    def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Return what queues outside the switches dropped: nothing, since there are none."""
-        return {}
 
     def host_queue_drops(self) -> dict[str, int]:
         """Return, by host, the packets for which a host's interface had no room."""
@@ -196,8 +175,23 @@ class SimulatedWorld:
         if cast is None:
             addresses = [host.ip for host in self.topology.hosts]
             cast = Cast.of_one_team(addresses, [ipv4_text(group) for group in groups])
-        return _Operation(self, operation, progress, cast).run(
-            chosen, load_bin_ns, notice_after_ns, noticed
+        running = Operation(self.fabric, self.path_mtu, self.memory, operation, progress, cast)
+        try:
+            return running.run(chosen, load_bin_ns, notice_after_ns, noticed)
+        finally:
+            self.faults_done = running.faults_done
+
+    @contextmanager
+    def gathered(self, order: Order, advance: Advance) -> Iterator[Callable[[], list[RankReport]]]:
+        """See `World.gathered`."""
+        yield lambda: self.run_operation(
+            order.operation,
+            lambda state: advance(state.fraction),
+            cast=order.cast,
+            faults=order.faults,
+            notice_after_ns=order.notice_after_ns,
+            noticed=lambda links: order.lead_around((), links),
+            load_bin_ns=order.load_bin_ns,
         )
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
@@ -213,234 +207,56 @@ class SimulatedWorld:
                 ) from None
         return self._memory
 
+    def close(self) -> None:
+        """Hear nothing more."""
+        self.make_ready()
 
-class _Operation:
-    """The operations of one run, with their agents, buffers and results."""
+    def make_ready(self) -> None:
+        """Hear nothing more."""
+        self.frames.close()
 
-    def __init__(
-        self,
-        world: SimulatedWorld,
-        operation: OperationConfig,
-        progress: Callable[[SimulatedProgress], None] | None,
-        cast: Cast,
-    ) -> None:
-        self._world = world
-        self._fabric = world.fabric
-        self._operation = operation
-        self._progress = progress
-        hosts = world.topology.hosts
-        self._hosts = [host for host, _ in cast.roles]
-        """The host of each process."""
-        rate_bps = [
-            world.topology.outward(hosts[host].name)[0].link.rate_bps for host in self._hosts
-        ]
-        self._participants = [
-            Participant(
-                Endpoint(
-                    hosts[host].address,
-                    world.path_mtu,
-                    rate_bps[process],
-                    seed=operation.seed * len(cast.roles) + process,
-                    options=cast.transport,
-                    epoch=cast.teams[0].epoch,
-                ),
-                cast.teams,
-                members,
-                cast.partners(process, operation.kinds),
-                cast.lanes.get(process),
-            )
-            for process, (host, members) in enumerate(cast.roles)
-        ]
-        introductions: Introductions = {
-            key: each
-            for participant in self._participants
-            for key, each in participant.introductions().items()
-        }
-        for participant in self._participants:
-            participant.connect(introductions)
-        ranks = (cast.rank_of(process) for process in range(len(cast.roles)))
-        self._ranks = [rank for rank in ranks if rank is not None]
-        """(team, rank of the team) of each process that is a rank."""
-        self._process_at = {host: process for process, host in enumerate(self._hosts)}
-        sizes = [len(team.addresses) for team in cast.teams]
-        limited = operation.limited(max(sizes), slowest_bps(world.topology))
-        self._workloads = [
-            limited.workloads(number, team, keep=True) for number, team in enumerate(cast.teams)
-        ]
-        """The workloads of each team."""
-        self._jobs: list[list[BoundRequest]] = []
-        """The jobs of each process that is a rank, in order."""
-        self._series: list[Series] = []
-        self._limit_ns = limited.limit_ns + LIMIT_SLACK_NS
-        self._ended: set[int] = set()
-        self._killed: dict[int, int] = {}
-        self._started_ns = 0
+    def sent(self, station: int) -> tuple[int, int]:
+        """See `World.sent`."""
+        counted = self.fabric.dataplane.ports[self.fabric.host_index(station)].counted
+        return int(counted.tx_packets), int(counted.tx_bytes)
 
-    def run(
-        self,
-        faults: Sequence[Fault],
-        load_bin_ns: int,
-        notice_after_ns: int | None,
-        noticed: Callable[[Sequence[str]], None] | None,
-    ) -> list[RankReport]:
-        self._prepare()
-        fabric = self._fabric
-        self._started_ns = fabric.now_ns
-        if load_bin_ns:
-            fabric.dataplane.record_loads(fabric.now_ns, load_bin_ns)
-        plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
-        try:
-            agents = zip(self._hosts, self._participants, strict=True)
-            fabric.attach({host: participant.machine for host, participant in agents})
-            for rank, series in enumerate(self._series):
-                series.start(self._started_ns)
-                fabric.wake(self._hosts[rank])
-                self._attended(self._hosts[rank])
-            self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
-            fabric.dataplane.end_loads()
-            self._check_ended()
-            self._pause()
-            self._go_on(plan, fabric.now_ns + SETTLE_NS, None)
-            return [self._result(rank) for rank in range(len(self._ranks))]
-        finally:
-            self._world.faults_done = plan.done()
-            plan.close()
-            fabric.detach()
+    @cached_property
+    def _traces(self) -> Traces:
+        return Traces(self.controls, self.fabric.dataplane, nullcontext(), lambda action: action())
 
-    def _go_on(self, plan: FaultPlan, limit_ns: int, until: Callable[[], bool] | None) -> None:
-        """Run up to a time, and carry out outages at theirs."""
-        fabric = self._fabric
-        while until is None or not until():
-            outage_ns = plan.next_ns
-            due = outage_ns is not None and outage_ns <= limit_ns
-            stop_ns = outage_ns - 1 if outage_ns is not None and due else limit_ns
+    def start_trace(self, switch: str, packets: int) -> None:
+        """See `World.start_trace`."""
+        self._traces.start(switch, packets)
 
-            def enough(known_ns: int | None = outage_ns) -> bool:
-                # Packets may have set off an outage, and with that the time of its end.
-                return plan.next_ns != known_ns or (until is not None and until())
+    def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
+        """See `World.take_trace`."""
+        taken = self._traces.take(switch)
+        if end:
+            self._traces.end(switch)
+        return taken
 
-            going = fabric.run(
-                stop_ns=stop_ns,
-                until=enough,
-                attended=self._attended,
-                pause=self._pause,
-                triggered=plan.triggered,
-            )
-            if until is not None and until():
-                return
-            if plan.next_ns != outage_ns:
-                continue
-            if outage_ns is not None and due:
-                plan.go_on_to(outage_ns)
-            elif not going or fabric.now_ns >= limit_ns:
-                return
+    def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
+        """See `World.set_link`."""
+        ends = self.topology.direction(node, neighbour).ends
+        self.fabric.set_down([ends, ends[::-1]], not up)
 
-    def _check_ended(self) -> None:
-        if self._all_ended():
-            return
-        waiting = [rank for rank in range(len(self._ranks)) if rank not in self._ended]
-        raise RunError(
-            f"{len(waiting)} ranks, the first of them rank {waiting[0]}, have not ended "
-            f"{self._fabric.now_ns - self._started_ns} ns after the start of the operation, "
-            "beyond their own time limit"
+    def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
+        """See `World.set_rates`."""
+        for ends, rate_bps in rates_bps.items():
+            self.fabric.set_rate(ends, rate_bps)
+
+    @property
+    def now_s(self) -> float:
+        """Return the present virtual time in seconds."""
+        return self.now_ns / 1e9
+
+    def wait(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        go_on_to(self.fabric, self.now_ns + round(seconds * 1e9))
+
+    def without(self, what: str) -> InputError:
+        """See `World.without`."""
+        return InputError(
+            f"the simulated world has {what}: it is for tables, frames, faults and collectives in "
+            "virtual time; use world='emulated'"
         )
-
-    def _kill(self, host: int) -> None:
-        process = self._process_at.get(host, len(self._ranks))
-        if process < len(self._ranks) and process not in self._ended:
-            self._killed[process] = self._fabric.now_ns - self._started_ns
-
-    def _prepare(self) -> None:
-        """Make every rank's arrays and fill in what the rank contributes."""
-        needed = sum(
-            workload.buffer_bytes(rank)
-            for team, rank in self._ranks
-            for workload in self._workloads[team]
-        )
-        memory = self._world.memory(needed)
-        start = 0
-        for team, rank in self._ranks:
-            jobs = []
-            for workload in self._workloads[team]:
-                part = memory[start : start + workload.buffer_bytes(rank)]
-                start += len(part)
-                for _ in workload.fill(rank, part):
-                    pass
-                buffer = part.view(workload.request.dtype)
-                jobs.append(BoundRequest(workload.request, buffer, workload.output(rank)))
-            self._jobs.append(jobs)
-        self._series = [
-            Series(
-                self._participants[process].rank_agent,
-                jobs,
-                self._operation.at_once,
-                self._operation.waits,
-            )
-            for process, jobs in enumerate(self._jobs)
-        ]
-
-    def _all_ended(self) -> bool:
-        return len(self._ended) + len(self._killed) >= len(self._ranks)
-
-    def _attended(self, host: int) -> None:
-        process = self._process_at[host]
-        if process >= len(self._ranks) or process in self._ended or process in self._killed:
-            return
-        if not self._participants[process].rank_agent.has_event():
-            return
-        series = self._series[process]
-        series.take(self._fabric.now_ns)
-        if series.ended:
-            self._ended.add(process)
-        else:
-            self._fabric.wake(host)  # the next operation has begun
-            self._attended(host)
-
-    def _pause(self) -> None:
-        if self._progress is None:
-            return
-        received = sum(
-            each.endpoint.state.statistics.received_bytes
-            for each in self._participants[: len(self._ranks)]
-        )
-        expected = sum(
-            workload.received_bytes(rank)
-            for team, rank in self._ranks
-            for workload in self._workloads[team]
-        )
-        spent_ns = self._fabric.now_ns - self._started_ns
-        self._progress(SimulatedProgress(received, expected, len(self._ended), spent_ns))
-
-    def _result(self, rank: int) -> RankReport:
-        """Compare every byte with what it must be, and return a rank's result."""
-        series = self._series[rank]
-        endpoint = self._participants[rank].endpoint
-        team = self._ranks[rank][0]
-        report = report_of(
-            rank,
-            team,
-            self._world.topology.hosts[self._hosts[rank]].name,
-            series,
-            series.report(self._fabric.now_ns),
-            {
-                **asdict(endpoint.statistics),
-                "socket_drops": 0,
-                "refused_frames": int(self._fabric.hosts["refused"][self._hosts[rank]]),
-            },
-            self._started_ns,
-        )
-        error = (
-            series.error or self._difference(rank)
-            if rank in self._ended
-            else f"killed {self._killed.get(rank, 0)} ns after the start"
-        )
-        return report.checked(error, self._workloads[team])  # of which this rank's were the last
-
-    def _difference(self, rank: int) -> str:
-        """Return where a rank's data is wrong; empty if it is right."""
-        team, member = self._ranks[rank]
-        wrong = (
-            workload.check(member, job.buffer, job.output)
-            for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True)
-        )
-        return next(filter(None, wrong), "")
