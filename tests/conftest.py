@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
@@ -11,7 +12,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.tiers import LONG, TIERS, is_in
+from tests.support.tiers import TIERS, Durations, is_in, seconds_of
 
 EXAMPLES = {"weft": 25, "nightly": 200}
 """How many examples random tests draw that do not say it themselves, by hypothesis' profiles:
@@ -33,39 +34,69 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER")
 """The name of this process, where several share the tests."""
 
-TURN = Path("/run/lock/weft-system-test")
+TURN = Path("/run/lock/weft-system-tests")
 TURN_S = 600.0
-
-
-def is_system(item: pytest.Item) -> bool:
-    return item.get_closest_marker("system") is not None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--tier",
-        choices=TIERS,
-        default="all",
-        help="the tests of a tier alone (tests/support/tiers.py)",
+        "--tier", choices=TIERS, default="all", help="the tests of a tier alone (support/tiers.py)"
+    )
+    parser.addoption(
+        "--record-durations",
+        action="store_true",
+        help="write how long each file's tests take, by which tiers are told apart",
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("record_durations") and PROCESS is None:
+        config.pluginmanager.register(Durations())
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the tier. Where several processes share them, files with system tests come
-    last, and those that take long first, so that no process waits long for another's file."""
+    """Keep the tests of the tier. Where several processes share them, files that take long come
+    first, so that no process waits long for another's file."""
     tier = config.getoption("tier")
     left_out = [item for item in items if not is_in(tier, item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
-        last = {item.path for item in items if is_system(item)}
-        slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-        items.sort(
-            key=lambda item: (
-                item.path in last, item.path not in slow, item.path.stem not in LONG,
-            )
-        )  # fmt: skip
+        items.sort(key=lambda item: -seconds_of(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """While a system test runs, the other processes of this call of pytest run nothing, and other
+    suites on this machine run no system test.
+
+    System tests judge by the processors' time and by what is on the machine. Those that are marked
+    ``system(alone=False)`` look at their own run alone, and have others beside them.
+    """
+    system = item.get_closest_marker("system")
+    alone = system is not None and system.kwargs.get("alone", True)
+    with contextlib.ExitStack() as held:
+        if system is not None and os.geteuid() == 0:
+            held.enter_context(turn(TURN, alone))
+        if PROCESS is not None:
+            held.enter_context(turn(item.config.cache.mkdir("quiet"), alone))
+        return (yield)
+
+
+@contextlib.contextmanager
+def turn(folder: Path, alone: bool) -> Iterator[None]:
+    """A turn that one has alone, or that others may have, too. Who waits to be alone is waited for.
+
+    A suite that was stopped in the middle of its turn is not waited for longer than ``TURN_S``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "gate").open("a") as gate, (folder / "turn").open("a") as file:
+        _lock(gate, fcntl.LOCK_EX)
+        _lock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
+        fcntl.flock(file, fcntl.LOCK_UN)  # also for those who were forked and have it open
 
 
 def _lock(file: IO[str], how: int) -> None:
@@ -77,37 +108,3 @@ def _lock(file: IO[str], how: int) -> None:
             return
         except BlockingIOError:
             time.sleep(0.02)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quiet(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    """While a file with system tests runs, the other processes of this call of pytest run nothing.
-
-    System tests judge by the processors' time and by what is on the machine.
-    """
-    if PROCESS is None:
-        yield
-        return
-    alone = any(is_system(item) and item.path == request.path for item in request.session.items)
-    with (tmp_path_factory.getbasetemp().parent / "quiet").open("a") as file:
-        _lock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
-        fcntl.flock(file, fcntl.LOCK_UN)  # also for those who were forked and have it open
-
-
-@pytest.fixture(autouse=True)
-def turn(request: pytest.FixtureRequest) -> Iterator[None]:
-    """System tests of test suites side by side on a machine take turns.
-
-    They look at what runs leave on the machine, and one cleans up after the killed runs of all.
-    A suite that was stopped in the middle of its turn is not waited for longer than ``TURN_S``.
-    """
-    if os.geteuid() != 0 or not is_system(request.node):
-        yield
-        return
-    TURN.parent.mkdir(parents=True, exist_ok=True)
-    with TURN.open("a") as file:
-        _lock(file, fcntl.LOCK_EX)
-        yield

@@ -1,12 +1,10 @@
-"""The tiers of tests: what they name is there."""
+"""The tiers of tests: what their durations name is there."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.support.tiers import LONG
+from tests.support.tiers import ROOT, durations
 
 
-def test_every_file_that_is_left_out_of_the_fast_tier_is_there() -> None:
-    files = {path.stem for path in Path(__file__).resolve().parents[1].rglob("test_*.py")}
-    assert files >= LONG
+def test_every_file_whose_duration_was_recorded_is_there() -> None:
+    gone = [file for file in durations() if not (ROOT / file).is_file()]
+    assert not gone, "./weft test --all --record-durations"

@@ -80,7 +80,7 @@ def make_root(root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.skipif(os.geteuid() != 0, reason="a root of its own needs root")
 @pytest.mark.skipif(shutil.which("debootstrap") is None, reason="debootstrap is not installed")
 def test_the_vagrantfile_provisions_a_fresh_debian_and_its_experiment_runs(tmp_path: Path) -> None:

@@ -1,86 +1,38 @@
 """The tiers of tests: what ``./weft test --fast`` leaves out, and what only ``--all`` runs.
 
-*fast* takes two minutes on two processors: no system test, and no file of `LONG`. *whole* is what
-``./weft test`` runs, and is to take a quarter of an hour: all but the tests that are marked
+*fast* takes little more than a minute on two processors: no system test, and no file whose tests
+take longer than `QUICK_S`. *whole* is what ``./weft test`` runs: all but the tests that are marked
 ``slow``, which are the tier *slow*. *all* is everything, as continuous integration runs it.
+
+How long the tests of a file take was recorded: ``./weft test --all --record-durations``.
 """
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
 import pytest
 
 TIERS = ("fast", "whole", "slow", "all")
+QUICK_S = 4.0
+RECORDED = Path(__file__).with_name("durations.json")
+ROOT = RECORDED.parents[2]
 
-LONG = frozenset(
-    [
-        "test_accuracy",
-        "test_aggregation",
-        "test_aggregation_faults",
-        "test_allreduce",
-        "test_attack",
-        "test_bench_progress_engine",
-        "test_bench_switch",
-        "test_busyness",
-        "test_cache",
-        "test_captures",
-        "test_cli",
-        "test_clos",
-        "test_collectives",
-        "test_collectives_at_once",
-        "test_collectives_faults",
-        "test_collectives_multicast",
-        "test_compiler_errors",
-        "test_compiler_mutations",
-        "test_compiler_random",
-        "test_endless_inputs",
-        "test_engine_bmv2",
-        "test_engine_forms",
-        "test_engine_loader",
-        "test_engine_wide",
-        "test_engines",
-        "test_engines_dask",
-        "test_engines_ray",
-        "test_failures",
-        "test_fetch",
-        "test_figures",
-        "test_flow_steps",
-        "test_fsdp",
-        "test_fused_simulated",
-        "test_golden",
-        "test_longest_path",
-        "test_mutation",
-        "test_p4runtime_fuzz",
-        "test_packaging",
-        "test_pattern",
-        "test_plots",
-        "test_random_programs",
-        "test_report",
-        "test_reps",
-        "test_results_damage",
-        "test_results_folder",
-        "test_resume",
-        "test_runs",
-        "test_selector_hash",
-        "test_servers",
-        "test_servers_faults",
-        "test_shell_environment",
-        "test_signals",
-        "test_simulated",
-        "test_simulated_aggregation",
-        "test_simulated_faults",
-        "test_simulated_memory",
-        "test_simulation",
-        "test_static_paths",
-        "test_stf",
-        "test_storms",
-        "test_sum_errors",
-        "test_sweep",
-        "test_switch_command",
-        "test_udp",
-        "test_walks",
-    ]
-)
-"""Files of tests that take longer together, or that compile kernels or programs."""
+
+@cache
+def durations() -> dict[str, dict[str, float]]:
+    """Of each file, by its path from the root, how long its tests take in seconds: ``all`` of them,
+    and the ``quick``, neither system tests nor slow ones."""
+    known: dict[str, dict[str, float]] = json.loads(RECORDED.read_text())
+    return known
+
+
+def seconds_of(item: pytest.Item, which: str = "all") -> float:
+    """How long the tests of a test's file take; 0 for a file that is new."""
+    return durations().get(str(item.path.relative_to(ROOT)), {}).get(which, 0.0)
 
 
 def is_in(tier: str, item: pytest.Item) -> bool:
@@ -89,5 +41,28 @@ def is_in(tier: str, item: pytest.Item) -> bool:
         return True
     if item.get_closest_marker("slow") is not None:
         return tier == "slow"
-    quick = item.get_closest_marker("system") is None and item.path.stem not in LONG
+    quick = item.get_closest_marker("system") is None and seconds_of(item, "quick") <= QUICK_S
     return tier == "whole" or (tier == "fast" and quick)
+
+
+class Durations:
+    """A plugin of pytest that records how long the tests of each file take."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, float]] = defaultdict(lambda: {"all": 0.0, "quick": 0.0})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = self._found[report.nodeid.partition("::")[0]]
+        found["all"] += report.duration
+        if not {"system", "slow"} & set(report.keywords):
+            found["quick"] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Keep what is known of other files that are there."""
+        known = {file: kept for file, kept in durations().items() if (ROOT / file).is_file()}
+        known |= {
+            file: {which: round(seconds, 1) for which, seconds in found.items()}
+            for file, found in self._found.items()
+        }
+        lines = (f"{json.dumps(file)}: {json.dumps(known[file])}" for file in sorted(known))
+        RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -22,7 +22,7 @@ from weft import Net, TorchRun
 from weft.experiments.families.programs.results import TorchRun as Document
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("torch") is None,
@@ -229,6 +229,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", ["killed", "raises", "any source"])
 def test_every_rank_hears_of_one_that_dies_by_name(net: Net, tmp_path: Path, how: str) -> None:
     script = tmp_path / "dies.py"
@@ -353,6 +354,7 @@ assert come.tolist() == [100.0 * r + 2 * rank + k for r in range(size) for k in 
 """
 
 
+@pytest.mark.system
 def test_ranks_compare_all_that_must_be_the_same_whatever_the_collective(
     net: Net, tmp_path: Path
 ) -> None:
@@ -384,6 +386,7 @@ if rank != 1:
 """
 
 
+@pytest.mark.system
 def test_nobody_sends_to_a_rank_that_has_come_to_its_end(net: Net, tmp_path: Path) -> None:
     said = printed(net, tmp_path, LEAVES, timeout=120)
     assert "not noticed" not in said
@@ -576,6 +579,7 @@ def test_groups_of_all_ranks_come_one_after_the_other(net: Net, tmp_path: Path) 
     printed(net, tmp_path, AGAIN, timeout=60)
 
 
+@pytest.mark.system
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     script = tmp_path / "forever.py"
     script.write_text(

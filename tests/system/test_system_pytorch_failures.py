@@ -14,7 +14,7 @@ from weft import Net
 from weft.tools.bench.torch_failures import FAILING, FAILURES, PARALLEL, Told, fail
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("torch") is None,

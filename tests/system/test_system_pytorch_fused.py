@@ -18,7 +18,7 @@ from weft import Net, TorchRun
 from weft.experiments.families.programs.results import TorchRun as Document
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(
         importlib.util.find_spec("torch") is None,
         reason="torch is not installed: ./weft setup --torch",
@@ -56,6 +56,7 @@ def test_all_operators_compute_what_plain_ones_do(net: Net) -> None:
     assert found.management_bytes < 200_000
 
 
+@pytest.mark.system
 def test_what_does_not_fit_together_is_an_error_in_every_rank(net: Net) -> None:
     """No rank waits, the group is of no use any more, and other groups are."""
     found, said = run(net, PROGRAMS / "fused_failures.py", "apart")

@@ -14,7 +14,7 @@ import weft as api
 from weft import Net, TorchRun
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("torch") is None,
