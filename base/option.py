@@ -6,9 +6,9 @@ A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes 
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields, replace
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import (
@@ -26,6 +26,7 @@ from weft.base.units import (
     shown,
 )
 
+T = TypeVar("T")
 NETWORK = "Network"
 TESTBED = "World and switches"
 TRANSPORT = "Paths and transport"
@@ -240,10 +241,14 @@ class Option:
     heeded: Callable[[Any], bool] | None
     """Says whether what is asked heeds the option; None means that it always does."""
     who: str
-    """Who heeds it, for the message to those who do not."""
+    """Who heeds it, for the message to those who do not; of an algorithm's own option, ``{names}``
+    stands for those that have it, and ``{s}`` for an s where these are several."""
     counted: str = ""
     """What a whole number of the option counts, as a table writes it behind the number:
     ``packets``."""
+    filled: Callable[[Any, Any], object] | None = None
+    """What is filled in where nothing is asked, from all that is asked and what is known of the
+    network (`weft.experiments.scenario.checks.Known`); without it, the default stays."""
     field: str = ""
     """The name of its field of `Asked`."""
 
@@ -312,12 +317,39 @@ def option(
     heeded: Callable[[Any], bool] | None = None,
     who: str = "",
     counted: str = "",
+    filled: Callable[[Any, Any], object] | None = None,
 ) -> Any:
     """Return the default of a field of `Asked`, with the field's row of the table of options."""
     if not isinstance(choices, Mapping):
         choices = dict.fromkeys(choices, "")
     row = Option(
         name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, besides,
-        between, instead_of, network, heeded, who, counted,
+        between, instead_of, network, heeded, who, counted, filled,
     )  # fmt: skip
     return dataclass_field(default=default, metadata={"option": row})
+
+
+def check_own(options: Any) -> None:
+    """Raise `InputError` for a value that an option of a dataclass of options cannot have.
+
+    How small a size may be at least is for people who run scenarios: here it is one byte.
+    """
+    for each in fields(options):
+        row, value = row_of(each), getattr(options, each.name)
+        if row.choices and value != row.default and value not in row.choices:
+            raise InputError(f"{row.name} {value!r}: choose from {', '.join(row.choices)}")
+        if isinstance(row.between, tuple) and not row.is_unsaid(value):
+            low, high = row.between
+            row.kind.check(row.name, value, min(low, 1) if row.kind is SIZE else low, high)
+
+
+def row_of(field: Field[Any]) -> Option:
+    """Return the row that a dataclass's field has, with its names."""
+    row: Option = field.metadata["option"]
+    return replace(row, name=row.name or field.name.replace("_", "-"), field=field.name)
+
+
+def own_of(asked: Any, options: type[T]) -> T:
+    """Return what is asked of options of one's own, as an instance of their dataclass."""
+    rows = fields(cast(Any, options))
+    return options(**{each.name: getattr(asked, each.name, each.default) for each in rows})

@@ -71,10 +71,10 @@ def scenario_on(
             )
     if scenario.dedicated_servers:
         raise InputError(
-            f"{collective} by {' and '.join(scenario.algorithms)}: its {scenario.servers} servers "
-            "need hosts of their own, and the network has hosts for ranks alone: let ranks' hosts "
-            "serve (server_placement='ranks'), or say which hosts are ranks, and how many of the "
-            "others serve (servers=1, hosts='h0,h1')"
+            f"{collective} by {' and '.join(scenario.algorithms)}: its "
+            f"{scenario.dedicated_servers} servers need hosts of their own, and the network has "
+            "hosts for ranks alone: let ranks' hosts serve (server_placement='ranks'), or say "
+            "which hosts are ranks, and how many of the others serve (servers=1, hosts='h0,h1')"
         )
     if scenario.network() != network:
         raise InputError(

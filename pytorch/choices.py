@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from weft.agents.collectives.names import OPS, SWITCH_DTYPES, algorithms
+from weft.agents.collectives.dtypes import is_integer
+from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, parse_size
 from weft.pytorch.defaults import DEFAULTS, FALLBACKS
@@ -91,19 +92,16 @@ class Choices:
 
     def why_not(self, collective: str, name: str, dtype: str, op: str) -> str:
         """Return why an algorithm cannot do a collective, or an empty text."""
-        if name == "multicast" and not self.multicasts:
+        kind = ALGORITHMS[name]
+        if kind.multicasts and not self.multicasts:
             return "the switches hold no multicast group for it"
-        if name == "switch" and not self.adds:
+        if kind.adds and not self.adds:
             return "the switches hold no aggregation tree for it"
-        if name == "switch" and op not in ("sum", "average"):
-            return f"switches add, and this is {op}"
-        if name == "switch" and dtype == "int32" and not self.by_collective[collective].asked:
+        why: str = kind.why_not(op, dtype)
+        asked = self.by_collective[collective].asked
+        if not why and kind.saturates and is_integer(dtype) and not asked:
             return "sums of integers wrap around elsewhere, and stay at their ends in switches"
-        if name == "switch" and dtype not in SWITCH_DTYPES:
-            return f"switches add {', '.join(SWITCH_DTYPES)}, and this is {dtype}"
-        if name == "optcast" and op not in OPS:
-            return f"reduction servers know {', '.join(OPS)}, and this is {op}"
-        return ""
+        return why
 
 
 def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:

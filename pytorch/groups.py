@@ -15,6 +15,7 @@ from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.mailbox import Bytes, GivenUp, NotPassed, PeerLost
 from weft.agents.collectives.operation import OperationReport
+from weft.agents.collectives.registry import named
 from weft.agents.collectives.requests import Request
 from weft.agents.drivers.background import Background
 from weft.agents.fused.exchange import Event, Exchange
@@ -139,7 +140,8 @@ class Group:
 
         def begin() -> None:
             number = self._next_number
-            by_switches = request.algorithm == "switch"
+            kind = named(request.algorithm)
+            by_switches = kind is not None and kind.adds
             self._running[number] = _Running(done, call, place, by_switches)
             self._next_number += 1
             self._compare(call, partial(self._agrees, number))

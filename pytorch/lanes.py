@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
+from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import RunError
 from weft.pytorch.callbacks import in_callback
 from weft.pytorch.choices import Choices
@@ -49,11 +50,14 @@ class Lanes:
     def _new(self, key: str) -> Lane:
         """Make a communicator of the group's ranks, with what the switches hold for it."""
         shared = self._shared
-        used = {algorithm for choice in shared.choices.values() for _, algorithm in choice.steps}
+        steps = (step for choice in shared.choices.values() for step in choice.steps)
+        used = [ALGORITHMS[algorithm] for _, algorithm in steps]
         group, made = self._meeting.group(
-            key, multicast="multicast" in used, aggregation="switch" in used,
-            serves="optcast" in used,
-        )  # fmt: skip
+            key,
+            multicast=any(each.multicasts for each in used),
+            aggregation=any(each.adds for each in used),
+            serves=any(each.serves for each in used),
+        )
         return Lane(
             group,
             Choices(shared.choices, bool(made.groups), made.job is not None, shared.notes),

@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
+from weft.agents.collectives.names import AGGREGATION_VALUES
 from weft.base.cache import PACKAGE
 from weft.base.errors import InputError, MachineError, refuse
 from weft.topo.network import Switch, Topology
 
-AGGREGATION_VALUES = 256
-"""How many numbers of 32 bits an aggregation packet of the built-in switch carries."""
-BMV2_AGGREGATION_VALUES = 64
-"""The same number if BMv2 runs the program; it is smaller since BMv2 takes statements one
-by one."""
 _VALUES = (16, 32, 64, 128, 256)
 
 _PROGRAM = PACKAGE / "p4" / "fabric.p4"

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Union
 
 from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.needs import Needs, Setting
 from weft.agents.collectives.operation import Operation
 from weft.agents.collectives.overheads import write_frames
 from weft.agents.collectives.places import TierBytes
@@ -19,6 +20,7 @@ from weft.agents.collectives.unicast import Bytes, Pattern
 from weft.agents.collectives.unicast_operation import operation_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
+from weft.base.option import check_own
 from weft.base.registry import NoOptions
 
 Order = Union[int, "tuple[Order, ...]"]
@@ -60,10 +62,11 @@ class Algorithm:
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
     """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
-    """The options of a scenario that the algorithm heeds."""
+    """The options of unicast algorithms that it heeds."""
     options: type[Any] = NoOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
-    `weft.base.option`, as those of `Asked` are. `own` has what is asked of them."""
+    `weft.base.option`, as those of a scenario are. `own` has what is asked of them. What others of
+    Weft's algorithms have may be among them: then it goes by these, too."""
     multicasts = False
     """Whether ranks multicast data, so that the algorithm needs multicast groups of the
     switches."""
@@ -71,6 +74,10 @@ class Algorithm:
     """Whether switches add, in fixed point."""
     serves = False
     """Whether the algorithm needs reduction servers, which add half types in float32."""
+    saturates = False
+    """Whether sums of integers stay at their ends, where others wrap around."""
+    all_at_once = False
+    """Whether every rank sends to all others at once, so that each begins with another one."""
     in_turn = False
     """Whether operations of one kind that run at once have the links one after the other."""
     buffers = 1
@@ -82,8 +89,18 @@ class Algorithm:
     way."""
 
     def own(self, asked: Request | Task) -> Any:
-        """Return what is asked of its own options, as an instance of `options`."""
-        return self.options(**dict(asked.own))
+        """Return what is asked of its own options, as an instance of `options`. Raises `InputError`
+        for what there is not, or cannot be."""
+        try:
+            own = self.options(**dict(asked.own))
+        except TypeError as error:
+            raise InputError(f"options of {self.name}: {error}") from None
+        check_own(own)
+        return own
+
+    def needs(self, own: Any) -> Needs:
+        """Return what the algorithm needs of a network with these options of its own."""
+        return Needs()
 
     @property
     def unicast(self) -> bool:
@@ -93,11 +110,23 @@ class Algorithm:
 
     # -- on ranks
 
+    def why_not(self, op: str, dtype: str) -> str:
+        """Return why the algorithm cannot reduce elements of a type by an op; empty if it can."""
+        return ""
+
     def check(self, request: Request) -> None:
         """Raise `InputError` for a request that the algorithm cannot do.
 
         A scenario is asked before anything of it starts; ranks ask for each operation.
         """
+
+    def check_setting(self, own: Any, setting: Setting) -> None:
+        """Raise `InputError` for options of its own that make no sense with what an operation has
+        around it. A scenario is asked before anything of it starts."""
+
+    def warm_ups(self, request: Request) -> Iterator[Request]:
+        """Yield the requests, made of one of two ranks, that together run all its compiled code."""
+        yield request
 
     def operation(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.agents.collectives.barrier import barrier_peers
+from weft.agents.collectives.names import AGGREGATION_VALUES, SLOTS
 from weft.agents.collectives.requests import whole_number
 from weft.agents.datagrams import ipv4, ipv4_text
 from weft.agents.transport.aggregation import AggregationQueuePair
@@ -17,9 +18,6 @@ from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.relay import Lanes
 from weft.agents.transport.types import RemoteQueuePair, TransportMisuse
 from weft.base.errors import InputError, refuse
-
-SLOTS = 128
-"""N: rounds of a job under way at a time. With 256 values a packet, 11.5 ms at 100 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class SwitchJob:
     (32 bits, from 1 on)."""
     slots: int = SLOTS
     """N of the pool: a power of 2."""
-    values: int = 256
+    values: int = AGGREGATION_VALUES
     """V: 32-bit values of a packet, as the switches' program has it."""
     silence_ns: int | None = None
     """The job is given up when nothing has arrived of it for so long; None: four times the time

@@ -92,9 +92,6 @@ FSDP = "fsdp-interleave"
 (`weft.experiments.families.fsdp.interleaving`)."""
 GIVEN = "given"
 """Algorithm of flows that belong to no collective."""
-CUTOFFS = ("adaptive", "paper", "fetch-only")
-"""When a multicast operation fetches what is missing: near the expected time; at five times that
-time, as the paper does; or at once, without any multicast."""
 REDUCING = ("reduce-scatter", "allreduce")
 """The collectives that combine all ranks' elements."""
 VECTORS = ("allreduce", "alltoall")
@@ -111,10 +108,22 @@ DATA = ("exact", "normal", "heavy-tailed", "mixed")
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
 """The types of the algorithm switch, which adds in fixed point of 32 bits; its ops are sum and
 average."""
+SLOTS = 128
+"""N: rounds of a job of sums in switches under way at a time. With 256 values a packet, 11.5 ms at
+100 Mbit/s."""
+AGGREGATION_VALUES = 256
+"""How many numbers of 32 bits an aggregation packet of the built-in switch carries."""
+BMV2_AGGREGATION_VALUES = 64
+"""The same number if BMv2 runs the program; it is smaller since BMv2 takes statements one
+by one."""
+MAX_SPLIT = 1 << 12
+"""The most pieces of a request to reduction servers."""
+MAX_HOSTS = 8192
+"""The most hosts of a network: as many as a fat tree of three tiers and 32 ports has. A larger one
+takes minutes."""
 BLOCK_BYTES = 64 * 1024
 """What unicast algorithms pass on at a time if nothing is said, of large shards."""
 BLOCKS_PER_SHARD = 8
 """Smaller shards are cut into so many blocks, down to one packet a block."""
-MAX_CHUNK_BYTES = 1 << 16
 MAX_AT_ONCE = 64
 """Operations that may run at the same time: data packets carry 8 bits of their number."""

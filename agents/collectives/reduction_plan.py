@@ -18,13 +18,12 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from weft.agents.collectives.names import OPS, REDUCING
+from weft.agents.collectives.names import MAX_SPLIT, OPS, REDUCING
 from weft.agents.collectives.sums import DTYPES, ReductionKind
 from weft.base.errors import ProtocolError, refuse
 from weft.base.jit import Words
 
 MAX_CHUNKS = 1 << 20
-MAX_SPLIT = 1 << 12
 MAX_ELEMENTS = 1 << 48
 WINDOW_BYTES = 32 * 1024
 """Under way from a contributor to a server, at least, where the number of slots allows it."""

@@ -4,6 +4,7 @@ from functools import cache
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.names import ALGORITHMS, algorithms
+from weft.agents.collectives.needs import Needs
 from weft.agents.collectives.requests import Request
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError
@@ -26,6 +27,15 @@ def algorithm_of(collective: str, name: str) -> Algorithm:
 def named(name: str) -> Algorithm | None:
     """Return the algorithm of a name, whatever it does; None where there is none of that name."""
     return ALGORITHMS.get(name)
+
+
+def needs_of(request: Request) -> Needs:
+    """Return what an operation needs of the network."""
+    if request.flows is not None:
+        return Needs()
+    algorithm = algorithm_of(request.collective, request.algorithm)
+    with blamed(algorithm, "needs"):
+        return algorithm.needs(algorithm.own(request))
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:

@@ -1,7 +1,7 @@
 """What is asked of a communicator: one collective operation, the same request on every rank."""
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,7 @@ import numpy.typing as npt
 from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import (
-    CUTOFFS,
     FLOWS,
-    MAX_CHUNK_BYTES,
     REDUCING,
     REDUCTIONS,
     ROOTED,
@@ -76,6 +74,15 @@ def counts() -> Any:
     return Converted(convert, REQUIRED)
 
 
+def pairs() -> Any:
+    """Return a field that holds pairs of names and values, of a mapping or as they are."""
+
+    def convert(_: str, given: Any) -> tuple[tuple[str, Any], ...]:
+        return tuple(dict(given).items())
+
+    return Converted(convert, ())
+
+
 def whole_number(name: str, value: object) -> int:
     """Return any integer as a Python one; InputError, by name, for what is none."""
     try:
@@ -129,39 +136,19 @@ class Request:
     end; integers truncate toward zero."""
     root: int = whole(0)
     """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
-    radix: int = whole(2, least=2)
-    """k of the k-nomial tree."""
     block_bytes: int = whole(0)
     """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets. 0 means 64
     KiB, or an eighth of the largest shard where that is less."""
     lanes: int = whole(1, least=1)
     """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
     possible, so that as many lanes of the communicator get equal parts of it."""
-    own: tuple[tuple[str, Any], ...] = ()
+    own: Mapping[str, Any] | tuple[tuple[str, Any], ...] = pairs()
     """What is asked of the algorithm's own options, by the names of their fields."""
-    chains: int = whole(0)
-    """Multicast Allgather: chains M side by side; 0 is M = P."""
-    workers: int = whole(1, least=1)
-    """Multicast: subgroups W, each with a part of every shard, groups and a bitmap of its own."""
-    chunk_bytes: int = whole(0, most=MAX_CHUNK_BYTES)
-    """Multicast: the bytes of a chunk, which is the unit of recovery. 0 means the path MTU. A
-    larger chunk is a whole number of packets."""
-    batch: int = whole(1, least=1)
-    """Multicast: packets that leave back to back (the paper: 128)."""
     beside_bytes: int = whole(0)
     """Multicast: frame bytes that other operations put on the fullest link meanwhile. The roots
     leave room for them."""
     pace_bps: int = whole(0)
     """Multicast: bit/s of the slowest link that the packets go over; 0: that of the rank's own."""
-    split: int = whole(0)
-    """Optcast: how many pieces a request is cut into, which are dealt to the servers in turn. 0
-    means one for each server."""
-    fan_in: int = whole(0)
-    """Optcast: the most ranks or servers that one server takes contributions from. If there are
-    more ranks, servers form a tree. 0 means all ranks."""
-    cutoff: str = "adaptive"
-    """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
-    multicast)."""
     timeout_ns: int = whole(0)
     """The time limit. 0 means `operation_timeout_ns`, and for flows the time that they wait in
     addition."""
@@ -195,8 +182,6 @@ class Request:
             f"{self.collective}: tensors, and what is computed, are carried by flows that have "
             "places",
         )
-        if self.cutoff not in CUTOFFS:
-            raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
         if self.op not in REDUCTIONS:
             raise InputError(f"op {self.op!r}: choose from {', '.join(REDUCTIONS)}")
         refuse(

@@ -42,6 +42,8 @@ class Subgroups:
     Args:
         region: the gathered buffer.
         shards: bytes of every rank's shard.
+        workers: how many there are.
+        chunk_bytes: the unit of recovery.
 
     Raises:
         InputError: there are fewer groups than workers, or the chunk does not fit the path MTU.
@@ -53,15 +55,15 @@ class Subgroups:
         request: Request,
         region: MemoryRegion,
         shards: Sequence[int],
+        workers: int,
+        chunk_bytes: int,
     ) -> None:
         path_mtu = communicator.endpoint.path_mtu
-        chunk_bytes = request.chunk_bytes or path_mtu
         refuse(
             not (chunk_bytes <= path_mtu or not chunk_bytes % path_mtu),
             f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
             f"choose at most {path_mtu}, or a multiple of it",
         )
-        workers = request.workers
         refuse(
             len(communicator.multicast) < workers,
             f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "

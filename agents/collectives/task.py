@@ -21,11 +21,8 @@ class Task:
     """Bytes of every rank's shard, int64 [P]; of Broadcast the root's counts, of Allreduce and
     All-to-all they are the parts of the vector."""
     root: int = 0
-    radix: int = 2
     dtype: str = "uint8"
     """The type of elements, by its name. They stay whole where a vector is cut for other than P."""
-    chains: int | None = None
-    """How many chains a multicast Allgather has. None means as many as there are ranks."""
     block_bytes: int = BLOCK_BYTES
     """What unicast algorithms pass on at a time."""
     operations: int = 1
@@ -34,24 +31,13 @@ class Task:
     """What is counted: payload, or what the algorithm's `frames` says."""
     packet_bytes: int = 4096
     """The path MTU."""
-    chunk_bytes: int = 4096
-    """The unit of recovery of a multicast operation."""
-    values: int = 256
-    """V: numbers in a packet to an aggregating switch."""
-    slots: int = 0
-    """N: packets that an aggregating switch has room for."""
-    servers: int = 0
-    """S: how many reduction servers there are."""
-    split: int = 0
-    """Pieces a request to reduction servers is cut into; 0: as many as servers."""
     summed_bytes: int = 0
     """What reduction servers sum up and send on by itself; 0: a packet."""
-    fan_in: int = 0
-    """The most contributions that one reduction server takes; 0: those of all ranks."""
     own: tuple[tuple[str, Any], ...] = ()
     """What is asked of the algorithm's own options, by the names of their fields."""
     places: Places | None = None
-    """Where ranks, and then servers, are. None: each has a host of its own below one switch."""
+    """Where ranks, and then reduction servers, are. None: each has a host of its own below one
+    switch."""
 
     @property
     def ranks(self) -> int:
@@ -65,8 +51,8 @@ class Task:
 
     @property
     def members(self) -> Places:
-        """Return where the ranks, and behind them the servers, are."""
-        return self.places or Places.apart(self.ranks + self.servers)
+        """Return where the ranks are."""
+        return self.places or Places.apart(self.ranks)
 
     @property
     def counts_headers(self) -> bool:

@@ -327,9 +327,8 @@ def warm_up(asked: Collection[str] | None = None) -> None:
     that a forked rank has copied the memory that it is going to write.
 
     Two agents do a few kilobytes of everything in memory, or of the algorithms that are `asked`
-    for; multicast once by fetching every chunk, too. Algorithms of other packages are done only
-    where they are asked for, as far as these can do that: what they cannot do is said where they
-    run.
+    for. Algorithms of other packages are done only where they are asked for, as far as these can do
+    that: what they cannot do is said where they run.
     """
     considered = [
         (algorithm_of(collective, name), Request(0, collective, name, 750, "float32"))
@@ -337,11 +336,10 @@ def warm_up(asked: Collection[str] | None = None) -> None:
         for name in names
         if (name in ALGORITHMS.own if asked is None else name in asked)
     ]
-    requests = [each for kind, each in considered if kind.unicast or kind.multicasts]
-    own = [each for each in requests if each.algorithm in ALGORITHMS.own]
-    fetching = (each for each in own if "cutoff" in ALGORITHMS.fact(each.algorithm, "heeds"))
-    _run_between_two([*own, *(replace(each, cutoff="fetch-only") for each in fetching)])
-    for request in requests:
+    done = [(kind, each) for kind, each in considered if kind.unicast or kind.multicasts]
+    own = [pair for pair in done if pair[1].algorithm in ALGORITHMS.own]
+    _run_between_two([each for kind, request in own for each in kind.warm_ups(request)])
+    for _, request in done:
         if request.algorithm not in ALGORITHMS.own:
             with contextlib.suppress(Exception):
                 algorithm_of(request.collective, request.algorithm).check(request)

@@ -4,12 +4,13 @@ import hashlib
 import re
 from pathlib import Path
 
+from weft.agents.collectives.names import AGGREGATION_VALUES
 from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.errors import InputError, refuse
 from weft.controller.features.registry import FEATURES
 from weft.switch.compiler import ProgramFiles, compile_cached
-from weft.topo.fabric_program import AGGREGATION_VALUES, fabric_macros, fabric_program
+from weft.topo.fabric_program import fabric_macros, fabric_program
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

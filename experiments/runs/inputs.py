@@ -21,7 +21,7 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.scenario.kinds import scheme_in
+from weft.experiments.scenario.kinds import kinds_of, scheme_in
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath, emulated_burst_ns
 from weft.experiments.scenario.losses import repetitions
 from weft.experiments.scenario.requests import request_of
@@ -41,8 +41,6 @@ try others before it has heard of these."""
 MAX_GROUPS = 16
 """The most multicast groups of a run. A Linux socket may join 20
 (net.ipv4.igmp_max_memberships)."""
-_TO_ALL_AT_ONCE = ("direct", "linear")
-"""The algorithms in which every rank sends to all others at once."""
 
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
@@ -147,6 +145,8 @@ def cast_of(
     """
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
+    kinds = kinds_of(scenario.collective, algorithm) if algorithm else ()
+    at_once = any(each.all_at_once for each in kinds)
     switch_jobs = [
         SwitchJob(tree.job.address, tree.job.epoch, tree.job.slots, scenario.program_values)
         for tree in aggregation.trees_of(plan)
@@ -158,7 +158,7 @@ def cast_of(
             groups=_groups(scenario, plan, job),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
-            turns_from_next=scenario.family.meets_at_hosts or algorithm in _TO_ALL_AT_ONCE,
+            turns_from_next=scenario.family.meets_at_hosts or at_once,
             epoch=epoch,
         )
         for job, hosts in enumerate(placement.jobs)
@@ -237,8 +237,9 @@ def _groups(scenario: Scenario, plan: Plan, job: int) -> tuple[str, ...]:
     sums = aggregation.trees_of(plan)
     if scenario.family.sums_apart and sums:
         apart = tuple(tree for tree in trees if tree.root != sums[job].root)
-        if len(apart) >= scenario.workers:
-            trees = apart[: len(apart) // scenario.workers * scenario.workers]
+        workers = scenario.needs.workers
+        if len(apart) >= workers:
+            trees = apart[: len(apart) // workers * workers]
     return tuple(ipv4_text(tree.address) for tree in trees)
 
 
@@ -268,14 +269,15 @@ def plan_of(
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
     roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
-    groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
+    workers = scenario.needs.workers
+    groups = max(1, groups // workers) * workers if roots else 0
     if scenario.family.has_places:
         groups = 0
     demand = Demand(
         jobs,
         groups,
         [[jobs[0][rank] for rank in each] for each in _group_members(scenario, algorithm)],
-        slots=(scenario.slots or 0) if scenario.adding and roots else 0,
+        slots=scenario.needs.slots if roots else 0,
         epoch=epoch,
         plan_routes=scheme_in(scenario).plan_routes,
         pins=_assignment(scenario, algorithm, without).pins if algorithm else (),

@@ -6,27 +6,23 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
-    ALGORITHMS,
+    AGGREGATION_VALUES,
     BLOCK_BYTES,
-    CUTOFFS,
+    BMV2_AGGREGATION_VALUES,
     DATA,
     MAX_AT_ONCE,
-    MAX_CHUNK_BYTES,
     OPS,
     ROOTED,
 )
 from weft.base.errors import InputError, refuse
 from weft.base.option import (
-    ADDING,
     DURATION,
     FACTOR,
     FAULTS,
     FLAG,
     HOSTS,
-    MULTICAST,
     NETWORK,
     OPERATION,
-    OPTCAST,
     PROBABILITY,
     RATE,
     RUNS,
@@ -42,6 +38,7 @@ from weft.base.option import (
     Option,
     OptionKind,
     option,
+    own_of,
     read_texts,
 )
 from weft.base.units import MAX_SEED, listed
@@ -51,13 +48,8 @@ from weft.experiments.scenario.choices import (
     DTYPE,
     DTYPES,
     MAX_ECN_PACKETS,
-    MAX_HOSTS,
     MAX_JOBS,
     MAX_SIZE_BYTES,
-    MAX_SLOTS,
-    MAX_SPLIT,
-    MAX_WORKERS,
-    MIN_CHUNK_BYTES,
     MTUS,
     NOTICE_AFTER_NS,
     NOTICES,
@@ -66,8 +58,6 @@ from weft.experiments.scenario.choices import (
     RECOVERY,
     REDUCED_DTYPE,
     REORDER_PACKETS,
-    SERVER_PLACEMENTS,
-    SLOTS,
     SPRAYED_REORDER_PACKETS,
     SWITCHES,
     TENSOR_DTYPES,
@@ -77,7 +67,6 @@ from weft.experiments.scenario.choices import (
 from weft.experiments.scenario.families import choices, families, family_named
 from weft.experiments.scenario.networks import FILE_ENDING, NETWORKS
 from weft.experiments.scenario.own_options import with_own_options
-from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
 from weft.topo.network import MAX_DELAY_NS, MAX_HOSTS_PER_LEAF, MAX_PORTS
@@ -86,6 +75,7 @@ from weft.topo.worlds.registry import DEFAULT, WORLDS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
+    from weft.agents.collectives.needs import Needs
 
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
@@ -142,12 +132,6 @@ def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
     return lambda asked: any(name in each.heeds for each in asked.kinds())
 
 
-def _of_algorithms(name: str) -> str:
-    """Say which algorithms heed an option: ``it is for the algorithm multicast``."""
-    heeding = [each for each in ALGORITHMS if name in ALGORITHMS.fact(each, "heeds")]
-    return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
-
-
 def _are_dtypes(names: str) -> bool:
     """Return whether a text says one type for each of the tensors of a resharding."""
     return all(name.strip() in (*DTYPES, *TENSOR_DTYPES) for name in names.split(";"))
@@ -160,7 +144,7 @@ OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 
 
 @dataclass(frozen=True)
-@with_own_options(before="operations")
+@with_own_options(algorithms="block_bytes", families="operations")
 class Asked:
     """Hold what is asked of a run, as it was asked: every field is an option of ``weft run`` and a
     key of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with
@@ -441,16 +425,6 @@ class Asked:
     )
     """The rank whose buffer all others get in a Broadcast, and which gets everything in
     many-to-one."""
-    radix: int = option(
-        2,
-        WHOLE,
-        "Of the k-nomial tree.",
-        group=UNICAST,
-        metavar="K",
-        between=(2, 64),
-        heeded=_by_algorithm("radix"),
-        who="it is for broadcast by k-nomial",
-    )
     block_bytes: int | None = option(
         None,
         SIZE,
@@ -465,120 +439,6 @@ class Asked:
     )
     """Unicast algorithms pass on blocks of so many bytes; by default 64 KiB, or an eighth of the
     largest shard where that is less."""
-    chains: int | None = option(
-        None,
-        WHOLE,
-        "Chains of the multicast Allgather.",
-        group=MULTICAST,
-        otherwise="as many as ranks",
-        heeded=lambda asked: asked.collective == "allgather" and _by_algorithm("chains")(asked),
-        who="it is for allgather by multicast",
-    )
-    workers: int = option(
-        1,
-        WHOLE,
-        "Multicast: subgroups that share nothing, each with trees of its own.",
-        group=MULTICAST,
-        metavar="W",
-        between=(1, MAX_WORKERS),
-        heeded=_by_algorithm("workers"),
-        who=_of_algorithms("workers"),
-    )
-    """How many subgroups multicast has; each has a part of every shard, and trees of its own."""
-    chunk_bytes: int | None = option(
-        None,
-        SIZE,
-        f"Multicast: unit of recovery, {SIZE.say(MIN_CHUNK_BYTES)} to "
-        f"{SIZE.write(MAX_CHUNK_BYTES)}.",
-        group=MULTICAST,
-        name="chunk",
-        metavar="SIZE",
-        otherwise="the MTU",
-        between=(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
-        heeded=_by_algorithm("chunk"),
-        who=_of_algorithms("chunk"),
-    )
-    """The unit of recovery of multicast; by default the path MTU. A larger chunk is several
-    packets."""
-    batch: int = option(
-        1,
-        WHOLE,
-        "Multicast: chunks that leave back to back.",
-        group=MULTICAST,
-        between=(1, 1 << 16),
-        heeded=_by_algorithm("batch"),
-        who=_of_algorithms("batch"),
-    )
-    servers: int | None = option(
-        None,
-        WHOLE,
-        "Optcast: reduction servers.",
-        group=OPTCAST,
-        metavar="S",
-        otherwise="as many as ranks",
-        between=(1, MAX_HOSTS),
-        network=lambda asked: asked.dedicated_servers,
-        heeded=_by_algorithm("servers"),
-        who=_of_algorithms("servers"),
-    )
-    server_placement: str = option(
-        "dedicated",
-        TEXT,
-        "Optcast: servers have dedicated hosts, or the ranks'.",
-        group=OPTCAST,
-        choices=SERVER_PLACEMENTS,
-        heeded=_by_algorithm("server-placement"),
-        who=_of_algorithms("server-placement"),
-    )
-    """With ``dedicated``, servers have hosts of their own, which the network gets beside those of
-    ranks, spread over the leaves; with ``ranks``, server s is on the host of rank s."""
-    split: int | None = option(
-        None,
-        WHOLE,
-        "Optcast: pieces of a request.",
-        group=OPTCAST,
-        otherwise="one a server",
-        between=(1, MAX_SPLIT),
-        heeded=_by_algorithm("split"),
-        who=_of_algorithms("split"),
-    )
-    """How many pieces a request is cut into."""
-    fan_in: int | None = option(
-        None,
-        WHOLE,
-        "Optcast: most contributions to one server.",
-        group=OPTCAST,
-        otherwise="no limit",
-        between=(2, MAX_HOSTS),
-        heeded=_by_algorithm("fan-in"),
-        who=_of_algorithms("fan-in"),
-    )
-    """The most contributions that one server takes; if there are more ranks, servers form a
-    tree."""
-    slots: int | None = option(
-        None,
-        WHOLE,
-        "Switch: rounds under way at a time.",
-        group=ADDING,
-        otherwise=str(SLOTS),
-        between=(1, MAX_SLOTS),
-        heeded=_by_algorithm("slots"),
-        who=_of_algorithms("slots"),
-    )
-    """Aggregation in switches: how many rounds each job may have under way at a time."""
-    values: int | None = option(
-        None,
-        WHOLE,
-        "Switch: numbers in a packet.",
-        group=ADDING,
-        metavar="V",
-        otherwise=f"{AGGREGATION_VALUES}; BMv2 {BMV2_AGGREGATION_VALUES}",
-        network=lambda asked: asked.program_values,
-        heeded=_by_algorithm("values"),
-        who=_of_algorithms("values"),
-    )
-    """Aggregation in switches: how many numbers of 32 bits a packet has; by default 256, on BMv2
-    64."""
     jobs: int = option(
         1,
         WHOLE,
@@ -589,15 +449,6 @@ class Asked:
         who="a workload has the network to itself",
     )
     """How many communicators of equal size share the network and do the same at the same time."""
-    cutoff: str = option(
-        "adaptive",
-        TEXT,
-        "When to fetch: {choices}.",
-        group=MULTICAST,
-        choices=CUTOFFS,
-        heeded=_by_algorithm("cutoff"),
-        who=_of_algorithms("cutoff"),
-    )
     operations: int = option(
         1,
         WHOLE,
@@ -760,6 +611,13 @@ class Asked:
             yield from family.kinds(self.collective, name)
 
     @property
+    def needs(self) -> "Needs":
+        """Return what the algorithms need of the network."""
+        from weft.agents.collectives.needs import Needs
+
+        return Needs.of_all(each.needs(own_of(self, each.options)) for each in self.kinds())
+
+    @property
     def is_own_network(self) -> bool:
         """Return whether the network is none of Weft's own shapes."""
         return bool(self.graph) or self.topology not in TOPOLOGIES
@@ -777,9 +635,8 @@ class Asked:
     def program_values(self) -> int:
         """Return V: how many numbers of 32 bits the switches' program takes in an aggregation
         packet."""
-        if self.values is not None:
-            return self.values
-        return AGGREGATION_VALUES if self.switch == "weft" else BMV2_AGGREGATION_VALUES
+        usual = AGGREGATION_VALUES if self.switch == "weft" else BMV2_AGGREGATION_VALUES
+        return self.needs.values or usual
 
     @property
     def dedicated_servers(self) -> int:
@@ -787,7 +644,7 @@ class Asked:
         named, and in a network that is none of Weft's own shapes, servers take other hosts."""
         if self.hosts or self.is_own_network:
             return 0
-        return (self.servers or 0) if self.server_placement == "dedicated" else 0
+        return 0 if self.needs.on_ranks else self.needs.servers
 
     def heeds(self, row: Option) -> bool:
         """Return whether anything of what is asked heeds an option."""

@@ -4,28 +4,28 @@ also fill in defaults.
 Each function takes what is asked and returns it with what follows from it, or raises `InputError`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from types import UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.collectives.needs import Setting
 from weft.base.arguments import items, number, text, texts, truth, wholes
 from weft.base.arguments import whole as whole_number
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
-from weft.base.option import whole
+from weft.base.option import own_of, whole
 from weft.base.units import format_seeds, listed, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     COUNTS,
     DTYPE,
     DTYPES,
-    MAX_SLOTS,
     MTUS,
     NOTICE_AFTER_NS,
     REDUCED_DTYPE,
-    SLOTS,
     TOPOLOGIES,
     choose,
     flag,
@@ -34,7 +34,6 @@ from weft.experiments.scenario.families import families
 from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.shape import default_servers
-from weft.topo.fabric_program import fabric_macros
 from weft.topo.faults import Fault
 from weft.topo.switch_kinds import RATE_BPS, check_kind
 
@@ -151,33 +150,23 @@ def with_shape(asked: Asked) -> Asked:
     return replace(asked, **unsaid)
 
 
-def with_offloading(asked: Asked) -> Asked:
-    """Check and fill in what servers and aggregating switches take, as far as the network depends
-    on it."""
-    if asked.serving and asked.servers is None:
-        asked = replace(asked, servers=default_servers(asked))
-    if not asked.adding:
-        return asked
-    slots = SLOTS if asked.slots is None else asked.slots
-    refuse(
-        slots & slots - 1,
-        f"slots {slots} is no power of 2: choose one, like 64",
-    )
-    refuse(
-        slots * asked.jobs > MAX_SLOTS,
-        f"slots {slots} for each of {asked.jobs} jobs: a switch has "
-        f"{MAX_SLOTS} in all; lower slots or jobs",
-    )
-    values = asked.values
-    if values is None:
-        values = min(asked.program_values, 1 << ((asked.mtu - 16) // 4).bit_length() - 1)
-    fabric_macros(values)
-    refuse(
-        4 * values + 16 > asked.mtu,
-        f"values {values} make {4 * values + 16} bytes of payload, more "
-        f"than the path MTU {asked.mtu}: lower values, or raise mtu",
-    )
-    return replace(asked, slots=slots, values=values)
+class Known(NamedTuple):
+    """What is known of a network where options are filled in."""
+
+    ranks: int | None
+    """How many ranks there are; None: not known yet."""
+    usual_servers: Callable[[], int]
+    """Return how many reduction servers there are by default."""
+
+
+def with_filled(asked: Asked, ranks: int | None = None) -> Asked:
+    """Fill in what is not asked and follows from all else, as far as it does so yet."""
+    known = Known(ranks, partial(default_servers, asked))
+    for row in OPTIONS.values():
+        if row.filled is not None and row.is_unsaid(getattr(asked, row.field)):
+            filled: Any = row.filled(asked, known)
+            asked = replace(asked, **{row.field: filled})
+    return asked
 
 
 def with_seeds(asked: Asked) -> Asked:
@@ -217,21 +206,12 @@ def with_notice(asked: Asked) -> Asked:
 def with_collective(asked: Asked, ranks: int) -> Asked:
     """Check and fill in what the collective and its algorithms take."""
     _check_heeded(asked, ranks)
-    if asked.collective == "allgather" and asked.chains is None:
-        asked = replace(asked, chains=ranks)
-    if asked.chains is not None:
-        whole("chains", asked.chains, 1, ranks)
-    if asked.serving:
-        _check_servers(asked, ranks)
+    asked = with_filled(asked, ranks)
     family = family_of(asked.collective)
     if not family.types_itself:
         _check_dtype(asked)
     asked = family.resolve(asked, ranks)
-    asked = replace(
-        asked,
-        dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
-        chunk_bytes=asked.mtu if asked.chunk_bytes is None else asked.chunk_bytes,
-    )
+    asked = replace(asked, dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE))
     _check_data(asked)
     whole("root", asked.root, 0, ranks - 1)
     refuse(
@@ -239,19 +219,15 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         f"at-once {asked.at_once} is more than operations {asked.operations}: lower it, "
         "or raise operations (--operations N), of which so many run at the same time",
     )
-    chunk_bytes = asked.chunk_bytes or 0
-    refuse(
-        chunk_bytes > asked.mtu and chunk_bytes % asked.mtu,
-        f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
-        f"at most {asked.mtu}, or a multiple of that",
-    )
     refuse(
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
     family.check_sizes(asked)
-    if asked.multicasting:
-        _check_chunks(asked, family.shard_sizes(asked, ranks))
+    setting = Setting(ranks, asked.mtu, asked.jobs, partial(family.shard_sizes, asked, ranks))
+    for kind in asked.kinds():
+        with blamed(kind, "check_setting"):
+            kind.check_setting(own_of(asked, kind.options), setting)
     return asked
 
 
@@ -264,24 +240,13 @@ def _check_dtype(asked: Asked) -> None:
         )
 
 
-def _check_chunks(asked: Asked, shard_sizes: Sequence[int]) -> None:
-    """Raise InputError for more chunks than a worker can tell apart."""
-    packet_bytes = min(asked.chunk_bytes or 0, asked.mtu)
-    packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-    if -(-packets // asked.workers) > (1 << 24) - len(shard_sizes):
-        raise InputError(
-            f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
-            f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
-            "--size, a larger --mtu or --chunk, or more --workers"
-        )
-
-
 def _check_heeded(asked: Asked, ranks: int) -> None:
     """Raise InputError for an option that nothing of what is run would heed."""
-    filled_in = {"chains": ranks if asked.collective == "allgather" else None, "chunk": asked.mtu}
+    known = Known(ranks, partial(default_servers, asked))
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
-        if value is not None and value != filled_in.get(name, row.default) and not asked.heeds(row):
+        usual = row.default if row.filled is None else row.filled(asked, known)
+        if value not in (None, row.default, usual) and not asked.heeds(row):
             raise InputError(
                 f"{name} {shown(value)} means nothing for {asked.collective} by "
                 f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out"
@@ -302,17 +267,4 @@ def _check_data(asked: Asked) -> None:
         asked.op not in ("sum", "average"),
         f"data {asked.data!r} means nothing for op {asked.op}: it is for sum and "
         "average, since the least and the largest of numbers are exact; leave data or op out",
-    )
-
-
-def _check_servers(asked: Asked, ranks: int) -> None:
-    """Check how requests are dealt out to servers."""
-    if asked.fan_in is None:
-        return
-    groups = -(-ranks // asked.fan_in)
-    assert asked.servers is not None
-    refuse(
-        groups > asked.servers,
-        f"fan-in {asked.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
-        f"server of its own, so servers {asked.servers} are too few; raise servers or fan-in",
     )

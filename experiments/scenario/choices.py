@@ -32,7 +32,6 @@ TENSOR_DTYPES = ("bool", "complex64", "complex128", "float8_e4m3fn", "float8_e5m
 DTYPE = "uint8"
 REDUCED_DTYPE = "float32"
 """The default types: the second where elements are summed, the first elsewhere."""
-SERVER_PLACEMENTS = ("dedicated", "ranks")
 NOTICES = ("never", "at-once", "late")
 CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")
@@ -44,21 +43,9 @@ MAX_ECN_PACKETS = 1 << 18
 NOTICE_AFTER_NS = 100_000_000
 PLACEMENTS = ("in-order", "strided", "random")
 
-SLOTS = 128
-MAX_SLOTS = 512
-"""The most rounds of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
-MAX_SPLIT = 1 << 12
-"""The most pieces of a request. It equals `weft.agents.collectives.reduction_plan.MAX_SPLIT`, which
-this module does not load."""
 
 MAX_SIZE_BYTES = 1 << 32
-MIN_CHUNK_BYTES = 64
-MAX_WORKERS = 16
-"""The most workers: each has a multicast group of its own, and a Linux socket may join 20."""
-MAX_HOSTS = 8192
-"""The most hosts of a network: as many as a fat tree of three tiers and 32 ports has. A larger one
-takes minutes."""
 
 
 def choose(name: str, value: object, choices: Collection[str]) -> None:

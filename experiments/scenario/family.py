@@ -5,9 +5,9 @@ what they need.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from weft.base.option import whole
 from weft.base.registry import NoOptions
@@ -250,11 +250,6 @@ class Family:
     ) -> "Iterator[TierBytes]":
         """Yield the bytes of each job on links of each tier of a Clos."""
         raise NotImplementedError
-
-
-def own_of(asked: "Asked", options: type[T]) -> T:
-    """Return what is asked of the options of a kind of work's own."""
-    return options(**{each.name: getattr(asked, each.name) for each in fields(cast(Any, options))})
 
 
 def with_own(asked: A, own: Any, **more: Any) -> A:

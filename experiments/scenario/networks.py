@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from weft.agents.collectives.names import MAX_HOSTS
 from weft.base.errors import refuse
 from weft.base.registry import NoOptions, Registry
-from weft.experiments.scenario.choices import MAX_HOSTS, TOPOLOGIES
+from weft.experiments.scenario.choices import TOPOLOGIES
 
 if TYPE_CHECKING:
     from weft.topo.network import Topology

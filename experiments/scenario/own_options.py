@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import refuse
 from weft.base.option import GROUPS, Option
+from weft.base.registry import Registry
 from weft.base.units import listed
 from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.families import families, family_named
@@ -19,35 +20,45 @@ IT_IS_FOR = "it is for "
 """How a row says who heeds it."""
 
 
-def with_own_options(before: str) -> Callable[[type[T]], type[T]]:
+def with_own_options(algorithms: str, families: str) -> Callable[[type[T]], type[T]]:
     """Return what gives a class whose fields are options one for each that a kind of work, an
     algorithm, a path scheme, a network or a workload has of its own, before it is made a dataclass.
 
     Options that cannot be used are left out, and standard error says why.
 
     Args:
-        before: the field before which those of kinds of work stand; all others are last.
+        algorithms, families: the fields before which those of algorithms, and those of kinds of
+            work, stand; all others are last.
     """
 
     def decorated(table: type[T]) -> type[T]:
-        hints = table.__annotations__
-        names = [*hints]
-        place = names.index(before)
-        after = {name: hints.pop(name) for name in names[place:]}
-        _add(table, {family.options: [family.name] for family in families()})
-        hints |= after
+        owners = {algorithms: _of_registries(ALGORITHMS), families: _of_families()}
+        hints = dict(table.__annotations__)
+        table.__annotations__.clear()
+        for name, hint in hints.items():
+            _add(table, owners.get(name, {}))
+            table.__annotations__[name] = hint
         _add(table, _other_owners())
         return table
 
     return decorated
 
 
-def _other_owners() -> dict[Any, list[str]]:
-    """Return, by the options, who has them beside kinds of work."""
+def _of_families() -> dict[Any, list[str]]:
+    return {family.options: [family.name] for family in families()}
+
+
+def _of_registries(*registries: Registry[Any]) -> dict[Any, list[str]]:
     owners: dict[Any, list[str]] = {}
-    for registry in (ALGORITHMS, SCHEMES, NETWORKS):
+    for registry in registries:
         for name, options in registry.options():
             owners.setdefault(options, []).append(name)
+    return owners
+
+
+def _other_owners() -> dict[Any, list[str]]:
+    """Return, by the options, who has them beside kinds of work and algorithms."""
+    owners = _of_registries(SCHEMES, NETWORKS)
     for family in families():
         for one in family.having_options():
             owners.setdefault(one.options, []).append(one.name)
@@ -65,8 +76,10 @@ def _add(table: type, owners: Mapping[Any, list[str]]) -> None:
                 row = _checked(
                     each.name, each.metadata.get("option"), () if shared else vars(table)
                 )
-                shared.append((row, listed(names, "and")))
-                own = replace(_together(shared), heeded=_heeding(each.name))
+                words, s = listed(names, "and"), "s" if len(names) > 1 else ""
+                who = row.who.replace("{names}", words).replace("{s}", s)
+                shared.append((replace(row, who=who), words))
+                own = replace(_together(shared), heeded=_heeding(each.name, row.heeded))
                 table.__annotations__[each.name] = hints[each.name]
                 setattr(table, each.name, field(default=each.default, metadata={"option": own}))
         except (TypeError, ValueError) as error:
@@ -99,11 +112,17 @@ def _checked(name: str, row: object, taken: Collection[str]) -> Option:
     return row
 
 
-def _heeding(name: str) -> Callable[[Any], bool]:
+def _heeding(name: str, where: Callable[[Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a scenario's kind of work, its algorithms, its path scheme, its network or its
-    workload have an option, and heed it, as a function of the scenario."""
+    workload have an option, and heed it, as a function of the scenario.
+
+    Args:
+        where: says whether the option means anything there; None: it always does.
+    """
 
     def heeded(asked: Any) -> bool:
+        if where is not None and not where(asked):
+            return False
         if name in own_names(family_named(asked.collective)):
             return bool(family_named(asked.collective).heeds(asked, name))
         return any(name in own_names(owner) for owner in asked.owners())

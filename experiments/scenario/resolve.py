@@ -7,6 +7,7 @@ from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
+from weft.topo.fabric_program import fabric_macros
 from weft.topo.faults.outages import Outage
 from weft.topo.faults.schedule import links_of
 from weft.topo.network import Topology
@@ -24,7 +25,8 @@ def resolve(asked: Asked) -> Asked:
     asked = checks.with_seeds(asked)
     parse_probability(asked.loss, "loss")
     asked = checks.with_shape(asked)
-    asked = checks.with_offloading(asked)
+    asked = checks.with_filled(asked)
+    fabric_macros(asked.program_values)
     asked = path_checks.with_transport(asked)
     checks.check_ranges(asked)  # limits that go by what has been filled in
     network = network_of(asked)

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError, did_you_mean
+from weft.base.option import own_of
 from weft.experiments.scenario.asked import OPTIONS, Asked
-from weft.experiments.scenario.family import Family, family_of, own_of
+from weft.experiments.scenario.family import Family, family_of
 from weft.experiments.scenario.placement import Placement
 from weft.experiments.scenario.resolve import resolve
 from weft.experiments.scenario.shape import network_of, placement_of

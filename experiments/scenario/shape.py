@@ -1,8 +1,8 @@
 """The shape of the network that is asked for, and which of its hosts are ranks and servers."""
 
+from weft.agents.collectives.names import MAX_HOSTS
 from weft.base.errors import refuse
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.choices import MAX_HOSTS
 from weft.experiments.scenario.networks import network_from
 from weft.experiments.scenario.placement import Placement, place, place_among, servers_on_leaf
 from weft.topo import clos
@@ -83,8 +83,8 @@ def placement_of(asked: Asked, network: clos.Topology) -> Placement:
             network,
             asked.hosts,
             jobs=asked.jobs,
-            servers=asked.servers or 0,
-            dedicated=asked.server_placement == "dedicated",
+            servers=asked.needs.servers,
+            dedicated=not asked.needs.on_ranks,
             order=asked.rank_placement,
             seed=asked.seed,
         )
@@ -93,8 +93,8 @@ def placement_of(asked: Asked, network: clos.Topology) -> Placement:
         leaves,
         len(network.hosts) // leaves,
         jobs=asked.jobs,
-        servers=asked.servers or 0,
-        dedicated=asked.server_placement == "dedicated",
+        servers=asked.needs.servers,
+        dedicated=not asked.needs.on_ranks,
         order=asked.rank_placement,
         seed=asked.seed,
     )
@@ -107,7 +107,7 @@ def default_servers(asked: Asked) -> int:
     if asked.hosts or asked.is_own_network:
         total = len(network_of(asked).hosts)
         ranks = len(asked.hosts) or total // 2
-        if asked.server_placement != "dedicated":
+        if asked.needs.on_ranks:
             return len(asked.hosts) or total
         return max(1, min(ranks, total - ranks))
     if asked.topology == "single":

@@ -7,7 +7,7 @@ many bytes to whom is the same.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from weft.controller.flows import Flows
 from weft.experiments.scenario.kinds import own_values
 from weft.experiments.scenario.scenario import Scenario
 
+Own: TypeAlias = tuple[tuple[str, Any], ...]
+
 
 def steps_of(
     collective: str,
@@ -32,7 +34,7 @@ def steps_of(
     *,
     dtype: str = "uint8",
     root: int = 0,
-    radix: int = 2,
+    own: Own = (),
 ) -> list[Flows]:
     """Return all steps of one operation, in order, none of them empty.
 
@@ -44,6 +46,7 @@ def steps_of(
         size_bytes: as in a scenario: what each rank contributes; for Broadcast, all; for
             Reduce-Scatter, what each ends with; for Allreduce and All-to-all, the vector.
         dtype: the type of elements, which stay whole where a vector is cut.
+        own: as `Task.own`.
 
     Raises:
         InputError: there is no such unicast algorithm.
@@ -54,7 +57,7 @@ def steps_of(
         shards_of(collective, ranks, size_bytes, dtype_of(dtype).itemsize),
         dtype=dtype,
         root=root,
-        radix=radix,
+        own=own,
     )
 
 
@@ -94,8 +97,7 @@ def steps_of_shards(
     *,
     dtype: str = "uint8",
     root: int = 0,
-    radix: int = 2,
-    own: tuple[tuple[str, Any], ...] = (),
+    own: Own = (),
 ) -> list[Flows]:
     """Return the same as `steps_of`, of shards of any sizes (of Broadcast the root's counts).
 
@@ -103,7 +105,7 @@ def steps_of_shards(
     """
     sizes = np.asarray(shards, np.int64)
     refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
-    task = Task(collective, sizes, root, radix, dtype, own=own)
+    task = Task(collective, sizes, root, dtype, own=own)
     kind = algorithm_of(collective, algorithm)
     with blamed(kind, "steps"):
         flows = [Flows(*_sent(each)) for each in kind.steps(task)]
@@ -121,7 +123,6 @@ def steps_of_scenario(scenario: Scenario, algorithm: str) -> list[Flows]:
         scenario.shard_sizes,
         dtype=scenario.dtype,
         root=scenario.root,
-        radix=scenario.radix,
         own=own_values(scenario, algorithm_of(scenario.collective, algorithm)),
     )
 

@@ -64,19 +64,11 @@ def asked_of(
         shards,
         own=own_values(scenario, kind),
         root=scenario.root,
-        radix=scenario.radix,
         dtype=scenario.dtype,
-        chains=scenario.chains,
         block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
         operations=scenario.operations,
         packet_bytes=scenario.mtu,
-        chunk_bytes=scenario.chunk_bytes or scenario.mtu,
-        values=scenario.program_values,
-        slots=scenario.slots or 0,
-        servers=scenario.servers or 0,
-        split=scenario.split or 0,
         summed_bytes=scenario.block_bytes or 0,
-        fan_in=scenario.fan_in or 0,
         places=places or places_of(scenario.network(), member_hosts(scenario)),
     )
     return kind, replace(task, sizing=kind.frames(task)) if frames else task
@@ -145,7 +137,7 @@ def _sums_of(graph: FlowGraph, scenario: Scenario, *, frames: bool) -> Iterator[
             shards = [each.size_bytes]
         if frames:
             traffic = switch_frames(
-                collective, shards, values=scenario.program_values, slots=scenario.slots or 0
+                collective, shards, values=scenario.program_values, slots=scenario.needs.slots
             )
         else:
             traffic = switch_payload(collective, shards)

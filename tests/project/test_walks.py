@@ -909,8 +909,8 @@ def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Pa
 ROW = """
     courage: int = option(
         7, WHOLE, "How brave multicast is.",
-        group=MULTICAST, metavar="N", between=(1, 9), network=True,
-        heeded=_by_algorithm("workers"), who=_of_algorithms("workers"),
+        group=UNICAST, metavar="N", between=(1, 9), network=True,
+        heeded=lambda asked: asked.multicasting, who="it is for the algorithms that multicast",
     )
 """
 
@@ -920,7 +920,7 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
     source = copy_of_weft(tmp_path, "experiments/scenario")
     (source / "experiments" / "scenario" / "asked.py").unlink()
     text = (ROOT / "experiments" / "scenario" / "asked.py").read_text()
-    place = text.index("    workers: int = option(")
+    place = text.index("    jobs: int = option(")
     (source / "experiments" / "scenario" / "asked.py").write_text(text[:place] + ROW + text[place:])
 
     def brave(*words: str, status: int = 0) -> str:
@@ -965,7 +965,8 @@ from dataclasses import dataclass
 from weft.agents.collectives.flow_graph import RECEIVED, GraphBuilder
 from weft.base.errors import refuse
 from weft.experiments.families.graphs import FlowFamily
-from weft.experiments.scenario.family import own_of, with_own
+from weft.base.option import own_of
+from weft.experiments.scenario.family import with_own
 from weft.base.option import SIZE, WHOLE, WORKLOAD, option
 
 from dataclasses import replace

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.collective_group import EVERY, Group
 from tests.support.datagram_rows import Datagram
 from tests.support.memory_network import Faults
+from tests.support.own_options import own_of
 
 from weft.agents.collectives.names import VECTORS
 from weft.agents.collectives.requests import Request
@@ -35,12 +36,15 @@ def requests(draw: st.DrawFn, size: int) -> Request:
         dtype=draw(st.sampled_from(["uint8", "int16"])),
         op=draw(st.sampled_from(["sum", "max", "average"])),
         root=draw(st.integers(0, size - 1)),
-        radix=draw(st.sampled_from([2, 3, 4])),
-        chains=draw(st.integers(0, size)),
-        workers=draw(st.integers(1, 3)),
-        chunk_bytes=draw(st.sampled_from([0, 100, 256, 768])),
-        batch=draw(st.sampled_from([1, 4, 128])),
-        cutoff=draw(st.sampled_from(["adaptive", "paper", "fetch-only"])),
+        own=own_of(
+            request.algorithm,
+            radix=draw(st.sampled_from([2, 3, 4])),
+            chains=draw(st.integers(0, size)),
+            workers=draw(st.integers(1, 3)),
+            chunk_bytes=draw(st.sampled_from([0, 100, 256, 768])),
+            batch=draw(st.sampled_from([1, 4, 128])),
+            cutoff=draw(st.sampled_from(["adaptive", "paper", "fetch-only"])),
+        ),
     )
 
 

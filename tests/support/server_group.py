@@ -205,7 +205,7 @@ def reduced(request: Request, inputs: Sequence[Array]) -> Array:
     kind = dtype_of(request.dtype)
     wide = np.dtype(np.float32) if request.dtype in HALF_TYPES else kind
     parts = [part.astype(wide) for part in inputs]
-    fan_in = request.fan_in or len(parts)
+    fan_in = dict(request.own).get("fan_in") or len(parts)
     while True:
         groups = [parts[at : at + fan_in] for at in range(0, len(parts), fan_in)]
         parts = []

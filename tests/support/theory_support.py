@@ -9,6 +9,7 @@ import numpy as np
 
 from weft.agents.collectives.algorithms import switch_model
 from weft.agents.collectives.algorithms.optcast_model import Optcast
+from weft.agents.collectives.algorithms.optcast_options import OptcastOptions
 from weft.agents.collectives.places import Places
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
@@ -42,6 +43,8 @@ def on_servers(
     servers: int,
     *,
     hosts: Sequence[int] | None = None,
+    split: int = 0,
+    fan_in: int = 0,
     **options: Any,
 ) -> Optcast:
     """How ranks use reduction servers; member m, a rank or a server, is on the m-th of the
@@ -51,7 +54,8 @@ def on_servers(
         numbers = np.asarray(hosts, np.int64)
         places = Places(numbers, np.zeros_like(numbers), np.zeros_like(numbers))
     sizes = np.asarray(shards, np.int64)
-    return Optcast(Task(collective, sizes, servers=servers, places=places, **options))
+    own = OptcastOptions(servers=servers, split=split or None, fan_in=fan_in or None)
+    return Optcast(Task(collective, sizes, places=places, **options), own)
 
 
 def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[str, int]:

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.agents.collectives.names import BMV2_AGGREGATION_VALUES
 from weft.base.children import (
     DIE_WITH_PARENT,
     how_it_ended,
@@ -45,7 +46,7 @@ from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_port
 from weft.tools.bench.switch import HOPS
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S
-from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
+from weft.topo.fabric_program import fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS
 from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
 from weft.topo.worlds.emulated.switch_processes import bmv2_command, find_bmv2

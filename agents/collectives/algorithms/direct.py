@@ -232,6 +232,7 @@ class Direct(Algorithm):
     """Every rank sends the part of each other rank straight to that rank."""
 
     name = "direct"
+    all_at_once = True
     collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")
     position: Mapping[str, int] = {"allreduce": 5, "alltoall": 0, "many-to-one": 0, "flows": 1}
     counterparts: Mapping[str, str] = {"allgather": "linear"}

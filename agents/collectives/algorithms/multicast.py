@@ -21,15 +21,22 @@ counted, every control message is retried (by the reliable transport), and roots
 the network may drop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Register
+from weft.agents.collectives.algorithms.multicast_options import (
+    FETCH_ONLY,
+    PAPER,
+    MulticastOptions,
+)
 from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.fetch import FetchRing
+from weft.agents.collectives.needs import Needs, Setting
 from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes
 from weft.agents.collectives.places import TierBytes
@@ -48,6 +55,7 @@ from weft.agents.collectives.transfers import IntArray, Sizing
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.transport.types import MemoryRegion, TransportMisuse
 from weft.base.errors import InputError, ProtocolError, refuse
+from weft.base.option import whole
 
 POSTED, ARMED = 0, 1
 """The two barriers: all have posted their buffers; all have armed their sinks."""
@@ -65,18 +73,31 @@ class MulticastOperation(Operation):
         InputError: the communicator has too few multicast groups, or chains are out of range.
     """
 
-    def __init__(self, communicator: Communicator, request: Request, region: MemoryRegion) -> None:
+    def __init__(
+        self,
+        communicator: Communicator,
+        request: Request,
+        own: MulticastOptions,
+        region: MemoryRegion,
+    ) -> None:
         size = communicator.size
-        self._fetch_only = request.cutoff == "fetch-only"
-        in_chains = request.collective == "allgather" and request.chains
-        self._chains = request.chains if in_chains else size
-        refuse(self._chains > size, f"{self._chains} chains of {size} ranks: choose 1 to {size}")
+        self._own = own
+        self._fetch_only = own.cutoff == FETCH_ONLY
+        in_chains = own.chains if request.collective == "allgather" else None
+        self._chains = in_chains or size
+        refuse(
+            not 1 <= self._chains <= size,
+            f"{self._chains} chains of {size} ranks: choose 1 to {size}",
+        )
         super().__init__(communicator, request)
         self._request = request
         self._region = region
         self._barriers = [DisseminationBarrier(communicator.rank, size) for _ in (POSTED, ARMED)]
         self._shards = request.shard_bytes(size)
-        self._subgroups = Subgroups(communicator, request, region, self._shards)
+        self._subgroups = Subgroups(
+            communicator, request, region, self._shards, own.workers,
+            own.chunk_bytes or communicator.endpoint.path_mtu,
+        )  # fmt: skip
         self._subgroups.mark_shard(communicator.rank)
         self._pace = Pace(
             self._shards, self._chains, self._subgroups.packet_bytes,
@@ -237,7 +258,7 @@ class MulticastOperation(Operation):
     def _make_cutoff(self) -> Cutoff:
         if self._fetch_only:
             return FixedCutoff(0)
-        if self._request.cutoff == "paper" and self._pace.rate_bps:
+        if self._own.cutoff == PAPER and self._pace.rate_bps:
             return FixedCutoff.of_paper(self._pace.expected_ns)
         return AdaptiveCutoff(self._pace.expected_ns, self._pace.packet_ns())
 
@@ -296,7 +317,7 @@ class MulticastOperation(Operation):
                 part.sink.number_base + part.first,
                 rate_bps * share // sum(frames),
                 self._posts.ticket(MULTICAST_RUN, part.worker),
-                offset=part.offset, length=part.length, batch=self._request.batch,
+                offset=part.offset, length=part.length, batch=self._own.batch,
             )  # fmt: skip
 
     def _sent_own(self) -> None:
@@ -352,9 +373,35 @@ class Multicast(Algorithm):
     position: Mapping[str, int] = {"allgather": 0, "broadcast": 0, "fsdp-interleave": 1}
     interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
-    heeds = frozenset({"chains", "workers", "chunk", "batch", "cutoff"})
+    heeds: frozenset[str] = frozenset()
+    options = MulticastOptions
     multicasts = True
     in_turn = True
+
+    def needs(self, own: MulticastOptions) -> Needs:
+        return Needs(workers=own.workers)
+
+    def check_setting(self, own: MulticastOptions, setting: Setting) -> None:
+        chunk_bytes, path_mtu = own.chunk_bytes or setting.path_mtu, setting.path_mtu
+        if own.chains is not None:
+            whole("chains", own.chains, 1, setting.ranks)
+        refuse(
+            chunk_bytes > path_mtu and chunk_bytes % path_mtu,
+            f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
+            f"at most {path_mtu}, or a multiple of that",
+        )
+        packet_bytes, shards = min(chunk_bytes, path_mtu), setting.shard_sizes()
+        packets = sum(-(-size // packet_bytes) for size in shards)
+        if -(-packets // own.workers) > (1 << 24) - setting.ranks:
+            raise InputError(
+                f"{sum(shards)} bytes are {packets} chunks of {packet_bytes}: the immediate's 24 "
+                f"bits number {1 << 24} for each worker; choose a smaller --size, a larger --mtu "
+                "or --chunk, or more --workers"
+            )
+
+    def warm_ups(self, request: Request) -> Iterator[Request]:
+        """Yield one that fetches every chunk, too."""
+        yield from (request, replace(request, own={"cutoff": FETCH_ONLY}))
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
@@ -362,14 +409,14 @@ class Multicast(Algorithm):
     ) -> Operation:  # fmt: skip
         """Return a `MulticastOperation` on the registered buffer."""
         try:
-            return MulticastOperation(communicator, request, register(data))
+            return MulticastOperation(communicator, request, self.own(request), register(data))
         except TransportMisuse as error:
             name = f"{request.collective.title()} on {communicator.size} ranks"
             raise InputError(f"{name}: {error}") from error
 
     def frames(self, task: Task) -> Sizing:
         """Return the `Sizing` of frames that carry a chunk, or a part of one, each."""
-        packet_bytes = min(task.chunk_bytes, task.packet_bytes)
+        packet_bytes = min(self.own(task).chunk_bytes or task.packet_bytes, task.packet_bytes)
         return lambda size_bytes: frame_bytes(size_bytes, packet_bytes, UD_OVERHEAD_BYTES)
 
     def host_bytes(self, task: Task) -> IntArray:
@@ -386,7 +433,7 @@ class Multicast(Algorithm):
         but its own, and for M < P chains T, as at any time some rank only hears, so all roots
         together send at most B. Chains that are paced in proportion to their bytes reach it."""
         sizes = task.sizes
-        in_chains = task.chains is not None and task.chains < task.ranks
+        in_chains = (self.own(task).chains or task.ranks) < task.ranks
         least = 0 if task.collective == "broadcast" or in_chains else sizes.min()
         return task.operations * int(sizes.sum() - least)
 

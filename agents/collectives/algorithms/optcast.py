@@ -15,9 +15,11 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order, Register
 from weft.agents.collectives.algorithms.optcast_model import Optcast
+from weft.agents.collectives.algorithms.optcast_options import ON_RANKS, OptcastOptions
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.names import OPS
+from weft.agents.collectives.needs import Needs, Setting
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.reduction_plan import ReductionPlan, plan_of, terms_of
@@ -69,6 +71,7 @@ class OptcastOperation(Operation):
         self,
         communicator: Communicator,
         request: Request,
+        own: OptcastOptions,
         data: Bytes,
         result: Bytes,
         register: Callable[[Bytes], MemoryRegion],
@@ -79,7 +82,7 @@ class OptcastOperation(Operation):
         terms = terms_of(
             request.collective, request.op, request.dtype,
             elements if scatters else (sum(elements),), communicator.size,
-            len(communicator.servers), split=request.split, fan_in=request.fan_in,
+            len(communicator.servers), split=own.split or 0, fan_in=own.fan_in or 0,
             block_bytes=request.block_bytes, cursor=communicator.server_cursor,
             packet_bytes=communicator.endpoint.path_mtu,
         )  # fmt: skip
@@ -233,9 +236,26 @@ class OptcastAlgorithm(Algorithm):
     collectives = ("reduce-scatter", "allreduce")
     position: Mapping[str, int] = {"reduce-scatter": 2, "allreduce": 2}
     colours = ("#cc79a7", "#e09cc2")
-    heeds = frozenset({"block", "servers", "server-placement", "split", "fan-in"})
+    options = OptcastOptions
     serves = True
     buffers = 2
+
+    def needs(self, own: OptcastOptions) -> Needs:
+        return Needs(servers=own.servers or 0, on_ranks=own.server_placement == ON_RANKS)
+
+    def check_setting(self, own: OptcastOptions, setting: Setting) -> None:
+        if own.fan_in is None:
+            return
+        groups = -(-setting.ranks // own.fan_in)
+        refuse(
+            groups > (own.servers or 0),
+            f"fan-in {own.fan_in}: {setting.ranks} ranks make {groups} groups, and each needs a "
+            f"server of its own, so servers {own.servers} are too few; raise servers or fan-in",
+        )
+
+    def why_not(self, op: str, dtype: str) -> str:
+        known = ", ".join(OPS)
+        return "" if op in OPS else f"reduction servers know {known}, and this is {op}"
 
     def check(self, request: Request) -> None:
         if request.op not in OPS:
@@ -250,21 +270,22 @@ class OptcastAlgorithm(Algorithm):
     ) -> Operation:  # fmt: skip
         """Return an `OptcastOperation`."""
         assert result is not None
-        return OptcastOperation(communicator, request, data, result, register)
+        return OptcastOperation(communicator, request, self.own(request), data, result, register)
 
     def least_bytes(self, task: Task) -> int:
         """Return the bound of the model (`optcast_model.Optcast`)."""
-        return Optcast(task).bound_bytes()
+        return Optcast(task, self.own(task)).bound_bytes()
 
     def tier_bytes(self, task: Task) -> TierBytes:
         """Return the bytes of the messages between ranks and servers by shortest ways."""
-        return task.members.unicast_bytes(Optcast(task).rounds())
+        model = Optcast(task, self.own(task))
+        return model.members.unicast_bytes(model.rounds())
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
         """Return the order of sums in a tree of servers, each of which adds in order of what comes
         to it."""
         nodes: list[Order] = list(range(size))
-        width = request.fan_in or size
+        width = self.own(request).fan_in or size
         while len(nodes) > width:
             nodes = [tuple(nodes[at : at + width]) for at in range(0, len(nodes), width)]
         return tuple(nodes)

@@ -16,7 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
+from weft.agents.collectives.algorithms.optcast_options import OptcastOptions
 from weft.agents.collectives.dtypes import HALF_TYPES
+from weft.agents.collectives.places import Places
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Transfers, fullest_link_bytes, placed
 
@@ -29,11 +31,22 @@ class Optcast:
     """The model says which servers the ranks of a task use, and for how many bytes."""
 
     task: Task
+    own: OptcastOptions
+
+    @property
+    def servers(self) -> int:
+        """Return how many servers there are, S."""
+        return self.own.servers or 0
+
+    @property
+    def members(self) -> Places:
+        """Return where the ranks, and behind them the servers, are."""
+        return self.task.places or Places.apart(self.task.ranks + self.servers)
 
     @property
     def pieces(self) -> int:
         """Return how many pieces a request is cut into."""
-        return self.task.split or self.task.servers
+        return self.own.split or self.servers
 
     @property
     def _scatters(self) -> bool:
@@ -57,7 +70,7 @@ class Optcast:
     @property
     def _group(self) -> int:
         """Return how many ranks a group has: F, or all ranks."""
-        return self.task.fan_in or self.task.ranks
+        return self.own.fan_in or self.task.ranks
 
     @property
     def _groups(self) -> int:
@@ -69,14 +82,14 @@ class Optcast:
         """Return how many servers are between a rank and the root, the root included."""
         levels, nodes = 1, self._groups
         while nodes > 1:
-            levels, nodes = levels + 1, -(-nodes // self.task.fan_in)
+            levels, nodes = levels + 1, -(-nodes // self._group)
         return levels
 
     def servers_of(self, turn: int | IntArray) -> IntArray:
         """Return the member that takes each group's contributions, int64 [..., G]; ``turn`` is
         cursor plus piece."""
         groups = self._groups
-        firsts = -(-np.arange(groups + 1, dtype=np.int64) * self.task.servers // groups)
+        firsts = -(-np.arange(groups + 1, dtype=np.int64) * self.servers // groups)
         turns = np.asarray(turn, np.int64)[..., None]
         found: IntArray = self.task.ranks + firsts[:-1] + turns % np.diff(firsts)
         return found
@@ -86,10 +99,10 @@ class Optcast:
 
         Which of F groups is the root of them changes once all servers of a group have had a turn.
         """
-        fan_in = self.task.fan_in
+        fan_in = self._group
         servers = self.servers_of(turn).tolist()
         nodes, levels = servers, []
-        turn //= -(-self.task.servers // self._groups)
+        turn //= -(-self.servers // self._groups)
         while len(nodes) > 1:
             joined = [nodes[i : i + fan_in] for i in range(0, len(nodes), fan_in)]
             roots = [part[turn % len(part)] for part in joined]
@@ -123,7 +136,7 @@ class Optcast:
         task, parts = self.task, self._parts
         if task.ranks == 1:
             return 0  # its sum is what it has
-        hosts = task.members.host
+        hosts = self.members.host
         number = int(hosts.max()) + 1
         fullest = fullest_link_bytes(number, placed(self.rounds(), hosts))
         if not fullest:

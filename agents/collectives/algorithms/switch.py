@@ -28,10 +28,16 @@ from weft.agents.collectives.algorithms.switch_model import (
     switch_payload,
     switch_tier_bytes,
 )
+from weft.agents.collectives.algorithms.switch_options import (
+    HEADER_BYTES,
+    MAX_SLOTS,
+    SwitchOptions,
+)
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import is_float
 from weft.agents.collectives.fixed_point import FixedPoint
-from weft.agents.collectives.names import SWITCH_DTYPES
+from weft.agents.collectives.names import AGGREGATION_VALUES, SLOTS, SWITCH_DTYPES
+from weft.agents.collectives.needs import Needs, Setting
 from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
@@ -129,7 +135,32 @@ class SwitchOperation(Operation):
         return report
 
 
-class SwitchAlgorithm(Algorithm):
+class Adding(Algorithm):
+    """Whatever switches add some of."""
+
+    adds = True
+    heeds: frozenset[str] = frozenset()
+    options = SwitchOptions
+
+    def needs(self, own: SwitchOptions) -> Needs:
+        return Needs(slots=own.slots or 0, values=own.values or 0)
+
+    def check_setting(self, own: SwitchOptions, setting: Setting) -> None:
+        slots, values = own.slots or SLOTS, own.values or AGGREGATION_VALUES
+        refuse(slots & slots - 1, f"slots {slots} is no power of 2: choose one, like 64")
+        refuse(
+            slots * setting.jobs > MAX_SLOTS,
+            f"slots {slots} for each of {setting.jobs} jobs: a switch has "
+            f"{MAX_SLOTS} in all; lower slots or jobs",
+        )
+        refuse(
+            4 * values + HEADER_BYTES > setting.path_mtu,
+            f"values {values} make {4 * values + HEADER_BYTES} bytes of payload, more "
+            f"than the path MTU {setting.path_mtu}: lower values, or raise mtu",
+        )
+
+
+class SwitchAlgorithm(Adding):
     """The switches add what the ranks send."""
 
     name = "switch"
@@ -137,9 +168,14 @@ class SwitchAlgorithm(Algorithm):
     position: Mapping[str, int] = {"reduce-scatter": 3, "allreduce": 1}
     interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
-    heeds = frozenset({"slots", "values"})
-    adds = True
+    saturates = True
     in_turn = True
+
+    def why_not(self, op: str, dtype: str) -> str:
+        if op not in ("sum", "average"):
+            return f"switches add, and this is {op}"
+        known = ", ".join(SWITCH_DTYPES)
+        return "" if dtype in SWITCH_DTYPES else f"switches add {known}, and this is {dtype}"
 
     def check(self, request: Request) -> None:
         if request.dtype not in SWITCH_DTYPES:
@@ -172,16 +208,15 @@ class SwitchAlgorithm(Algorithm):
         each = switch_tier_bytes(task.members, task.ranks, self._traffic(task))
         return each.times(task.operations)
 
-    @staticmethod
-    def _traffic(task: Task) -> SwitchTraffic:
-        shards = task.shards.tolist()
+    def _traffic(self, task: Task) -> SwitchTraffic:
+        shards, own = task.shards.tolist(), self.own(task)
         if not task.counts_headers:
             return switch_payload(task.collective, shards)
         return switch_frames(
             task.collective,
             shards,
-            values=task.values,
-            slots=task.slots,
+            values=own.values or AGGREGATION_VALUES,
+            slots=own.slots or 0,
             item_bytes=task.item_bytes,
             floats=is_float(task.dtype),
         )

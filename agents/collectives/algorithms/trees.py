@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.algorithms.trees_options import KNomialOptions
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Transfers
-from weft.agents.collectives.unicast import Pattern, TablePattern, columns
+from weft.agents.collectives.unicast import Bytes, Pattern, TablePattern, columns
 from weft.agents.transport.relay import RelayTable
 
 
@@ -91,27 +92,27 @@ def double_binary_tree(tree: int, rank: int, size: int) -> tuple[int | None, lis
     return (parent + 1) % size if moved else size - 1 - parent, ranks
 
 
-def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
-    """Return (parent, children) of a place in the tree of the request's algorithm."""
-    if request.algorithm == "k-nomial":
-        return k_nomial(place, size, request.radix)
-    return binary(place, size) if request.algorithm == "binary-tree" else chain(place, size)
-
-
 class TreeBroadcast(TablePattern):
     """A Broadcast in which each block that comes from the parent is passed on to the children.
 
     Args:
+        tree: the algorithm.
         buffer: of the whole message; on the root it is filled.
     """
 
+    def __init__(
+        self, tree: "Tree", request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes
+    ) -> None:
+        self._tree = tree
+        super().__init__(request, rank, size, path_mtu, buffer)
+
     def _table(self) -> RelayTable:
         size, root = self._size, self._request.root
-        parent, children = place_in_tree(self._request, (self._rank - root) % size, size)
+        parent, children = self._tree.place(self._request, (self._rank - root) % size, size)
         ranks = (np.array(children, np.int64) + root) % size
         _, offset, length = self._blocks.columns()
         number = np.arange(len(offset))
-        if parent is None and self._request.algorithm == "k-nomial":
+        if parent is None and self._tree.copies_whole:
             # The largest subtree gets its whole copy first, as in the textbook's rounds.
             child, block = np.repeat(ranks, len(number)), np.tile(number, len(ranks))
         else:
@@ -130,15 +131,31 @@ class Tree(Algorithm):
     Implementing Collective Communication Operations", 2014."""
 
     collectives = ("broadcast",)
-    patterns: Mapping[str, type[Pattern]] = {"broadcast": TreeBroadcast}
+    copies_whole = False
+    """Whether the root sends each child a whole copy, one after the other."""
 
-    def parents(self, ranks: int, radix: int) -> IntArray:
-        """Return the parent of places 1 to P - 1, int64 [P - 1]; the root is place 0."""
+    def place(self, request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
+        """Return (parent, children) of a place; the root is place 0."""
         raise NotImplementedError
+
+    def parents(self, task: Task) -> IntArray:
+        """Return the parent of places 1 to P - 1, int64 [P - 1]."""
+        raise NotImplementedError
+
+    def pattern(
+        self,
+        request: Request,
+        rank: int,
+        size: int,
+        path_mtu: int,
+        data: Bytes,
+        result: Bytes | None,
+    ) -> Pattern:
+        return TreeBroadcast(self, request, rank, size, path_mtu, data)
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
         """Return the parent and the children of a rank."""
-        parent, children = place_in_tree(request, (rank - request.root) % size, size)
+        parent, children = self.place(request, (rank - request.root) % size, size)
         places = children if parent is None else [parent, *children]
         return {(place + request.root) % size for place in places}
 
@@ -149,14 +166,14 @@ class Tree(Algorithm):
 
     def steps(self, task: Task) -> Iterator[Transfers]:
         """Yield a step for each level of the tree."""
-        depth = depths(np.concatenate([[0], self.parents(task.ranks, task.radix)]))
+        depth = depths(np.concatenate([[0], self.parents(task)]))
         places = np.arange(task.ranks, dtype=np.int64)
         for level in range(1, int(depth.max()) + 1):
             yield self._down(task, places[depth == level], task.shards[task.root])
 
     def _down(self, task: Task, children: IntArray, size_bytes: int) -> Transfers:
         """Return a message to each of these places from its parent."""
-        parents = self.parents(task.ranks, task.radix)[children - 1]
+        parents = self.parents(task)[children - 1]
         source, destination = ((each + task.root) % task.ranks for each in (parents, children))
         return Transfers(source, destination, np.full(len(children), size_bytes))
 
@@ -179,10 +196,15 @@ class KNomial(Tree):
     name = "k-nomial"
     position: Mapping[str, int] = {"broadcast": 1}
     colours = ("#d55e00", "#f08c3c")
-    heeds = frozenset({"block", "radix"})
+    options = KNomialOptions
+    copies_whole = True
 
-    def parents(self, ranks: int, radix: int) -> IntArray:
+    def place(self, request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
+        return k_nomial(place, size, self.own(request).radix)
+
+    def parents(self, task: Task) -> IntArray:
         """Return the places without their lowest digit to base `radix` that is not 0."""
+        ranks, radix = task.ranks, self.own(task).radix
         places: IntArray = np.arange(1, ranks, dtype=np.int64)
         parents: IntArray = places.copy()
         weight = 1
@@ -197,7 +219,7 @@ class KNomial(Tree):
         """Return N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies,
         the largest subtree first, reach it: a child has fewer children than the root still has to
         serve after it."""
-        children = int((self.parents(task.ranks, task.radix) == 0).sum())
+        children = int((self.parents(task) == 0).sum())
         return task.operations * int(task.sizes.sum()) * children
 
 
@@ -208,9 +230,12 @@ class BinaryTree(Tree):
     position: Mapping[str, int] = {"broadcast": 2}
     colours = ("#cc79a7", "#e09cc2")
 
-    def parents(self, ranks: int, radix: int) -> IntArray:
+    def place(self, request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
+        return binary(place, size)
+
+    def parents(self, task: Task) -> IntArray:
         """Return (v - 1) // 2 of each place v."""
-        places: IntArray = np.arange(1, ranks, dtype=np.int64)
+        places: IntArray = np.arange(1, task.ranks, dtype=np.int64)
         return (places - 1) // 2
 
     def least_bytes(self, task: Task) -> int:
@@ -239,9 +264,12 @@ class PipelinedRing(Tree):
     position: Mapping[str, int] = {"broadcast": 3}
     colours = ("#009e73", "#3fc79e")
 
-    def parents(self, ranks: int, radix: int) -> IntArray:
+    def place(self, request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
+        return chain(place, size)
+
+    def parents(self, task: Task) -> IntArray:
         """Return the place before each place."""
-        return np.arange(ranks - 1, dtype=np.int64)
+        return np.arange(task.ranks - 1, dtype=np.int64)
 
     def least_bytes(self, task: Task) -> int:
         """Return N bytes for each operation, and P - 2 blocks to fill the pipeline."""

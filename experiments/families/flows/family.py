@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import FLOWS, GIVEN, flow_algorithms
+from weft.base.option import own_of
 from weft.experiments.families.flows.asked import FlowsAsked
 from weft.experiments.families.flows.checks import GPTS, default_algorithm, is_model
 from weft.experiments.families.flows.workload import WORKLOADS
 from weft.experiments.families.graphs import FlowFamily
-from weft.experiments.scenario.family import Family, own_of
+from weft.experiments.scenario.family import Family
 
 if TYPE_CHECKING:
     from weft.agents.collectives.algorithm import Algorithm

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from weft.base.errors import refuse
+from weft.base.option import own_of
 from weft.experiments.families.flows.asked import FlowsAsked
 from weft.experiments.families.flows.checks import (
     check_algorithm,
@@ -18,7 +19,7 @@ from weft.experiments.families.flows.workload import (
     WorkloadOptions,
 )
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.scenario.family import with_own
 
 
 def with_flows(asked: Asked, ranks: int) -> Asked:

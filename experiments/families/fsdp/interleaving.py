@@ -13,9 +13,9 @@ from the start). Computation takes no time. A step begins when the step two befo
 rank holds the parameters of the layer that it computes, and those that come next.
 """
 
+from weft.base.option import own_of
 from weft.experiments.families.fsdp.asked import InterleavingAsked
 from weft.experiments.families.fsdp.models import parts_of
-from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.scenario import Scenario
 
 AT_ONCE = 4

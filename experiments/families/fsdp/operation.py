@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from weft.agents.collectives.timing import Pace
 from weft.agents.ranks import OperationConfig
 from weft.experiments.families.fsdp.bounds import step_bound_bytes
 from weft.experiments.families.fsdp.interleaving import AT_ONCE, WAITS, layers_of, parts
 from weft.experiments.families.fsdp.models import FSDP
 from weft.experiments.runs.inputs import paced_request
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.theory.traffic_model import asked_of
 
 
 def interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
@@ -17,9 +17,8 @@ def interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfi
     first = paced_request(gather, gather.algorithms[0])
     if scenario.family.kinds(FSDP, algorithm)[0].multicasts:
         # The sums, and what more the uplink carries, have the link beside the multicast.
-        multicast = Pace(
-            gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
-        ).received_bytes
+        kind, task = asked_of(gather, gather.algorithms[0], frames=True)
+        multicast = kind.least_bytes(replace(task, operations=1))
         beside = step_bound_bytes(scenario, algorithm) - multicast  # a rank by itself sends nothing
         first = replace(first, beside_bytes=max(0, beside))
     return OperationConfig(

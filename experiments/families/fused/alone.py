@@ -12,12 +12,12 @@ from typing import NamedTuple
 from msgspec.structs import replace as replace_fields
 
 from weft.base.errors import RunError, refuse
+from weft.base.option import own_of
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.names import (
     COMMUNICATION,
     COMPUTATION,
     FUSED,
-    SWITCH,
     UNFUSED,
     algorithm_named,
     parts_of_algorithm,
@@ -27,7 +27,7 @@ from weft.experiments.families.fused.resolve import plan_of
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.scenario.family import with_own
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.registry import PREDICTING
 
@@ -57,11 +57,9 @@ def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) ->
     own, (_, alone) = own_of(scenario, FusedAsked), parts_of(algorithm)
     if own.dispatch not in (None, "none") and parts_of_algorithm(algorithm)[0] == FUSED:
         alone = algorithm  # fused, tokens still come while products already leave
-    adds = parts_of_algorithm(alone)[1] == SWITCH
-    silent = with_own(
-        scenario, replace(own, ways=(), slowdown=0.0, ratio=None), algorithms=(alone,),
-        world=PREDICTING, slots=scenario.slots if adds else None,
-        values=scenario.values if adds else None,
+    silent = scenario.part(
+        scenario.collective, alone, world=PREDICTING,
+        **vars(replace(own, ways=(), slowdown=0.0, ratio=None)),
     )  # fmt: skip
     return _simulated_ns(silent, alone, repetition)
 

@@ -1,11 +1,11 @@
 """Whether a machine can take an operator."""
 
 from weft.base.errors import MachineError
+from weft.base.option import own_of
 from weft.base.units import format_size
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.load import memory_bytes
 from weft.experiments.families.fused.resolve import plan_of
-from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.registry import WORLDS
 

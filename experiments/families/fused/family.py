@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError
+from weft.base.option import own_of
 from weft.base.units import format_size, shown
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.names import (
@@ -19,7 +20,6 @@ from weft.experiments.families.fused.names import (
 from weft.experiments.families.fused.part import FusedTimes
 from weft.experiments.families.graphs import PlacedFamily
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.part import Part
 
 if TYPE_CHECKING:
@@ -71,11 +71,14 @@ class FusedOperator(PlacedFamily):
         }
 
     def kinds(self, collective: str, algorithm: str) -> "tuple[Algorithm, ...]":
-        from weft.experiments.families.fused.switches import Adding
+        from weft.agents.collectives.algorithms.switch import Adding
 
         if parts_of_algorithm(algorithm)[1] == SWITCH:
             return (Adding(),)
         return super().kinds(collective, algorithm)
+
+    def owners(self, asked: "Asked") -> Iterator[Any]:
+        yield from asked.kinds()
 
     def check_names(self, asked: "Asked") -> None:
         for name in own_of(asked, FusedAsked).ways:

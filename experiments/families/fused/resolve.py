@@ -6,6 +6,7 @@ from weft.agents.fused import device
 from weft.agents.fused.operator import Sizes
 from weft.agents.fused.plan import Plan
 from weft.base.errors import InputError, refuse
+from weft.base.option import own_of
 from weft.base.units import shown
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.load import fused_operator, fused_plan, with_defaults
@@ -22,7 +23,7 @@ from weft.experiments.families.fused.names import (
 from weft.experiments.families.fused.options import FusedOptions
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.scenario.family import with_own
 from weft.topo.worlds.registry import has_real_time
 
 

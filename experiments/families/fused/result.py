@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import chain
 
 from weft.agents.ranks import RankReport
+from weft.base.option import own_of
 from weft.experiments.families.fused.asked import FusedAsked
 from weft.experiments.families.fused.part import FusedTimes
 from weft.experiments.families.fused.resolve import plan_of
-from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 

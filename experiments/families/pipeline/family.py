@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError
+from weft.base.option import own_of
 from weft.base.units import shown
 from weft.experiments.families.graphs import PlacedFamily
 from weft.experiments.families.pipeline.asked import PipelineAsked
@@ -17,7 +18,6 @@ from weft.experiments.families.pipeline.names import (
 )
 from weft.experiments.families.pipeline.part import StepTimes
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.family import own_of
 from weft.experiments.scenario.part import Part
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
+from weft.base.option import own_of
 from weft.base.units import shown
 from weft.experiments.families.flows.checks import check_slowdown
 from weft.experiments.families.pipeline.asked import PipelineAsked
@@ -18,7 +19,7 @@ from weft.experiments.families.pipeline.schedules import INTERLEAVED
 from weft.experiments.families.resharding.names import BALANCE, LOCAL_FACTOR
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.scenario.family import with_own
 from weft.experiments.scenario.shape import hosts_and_places
 
 

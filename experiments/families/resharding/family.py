@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError
+from weft.base.option import own_of
 from weft.base.units import format_size, shown
 from weft.experiments.families.graphs import PlacedFamily
 from weft.experiments.families.resharding.asked import ReshardingAsked
@@ -19,7 +20,6 @@ from weft.experiments.families.resharding.names import (
     strategies,
 )
 from weft.experiments.scenario.choices import TENSOR_DTYPES, choose
-from weft.experiments.scenario.family import own_of
 
 if TYPE_CHECKING:
     from weft.agents.collectives.flow_graph import FlowGraph

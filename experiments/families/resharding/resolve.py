@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
+from weft.base.option import own_of
 from weft.base.units import shown
 from weft.experiments.families.resharding.asked import ReshardingAsked
 from weft.experiments.families.resharding.carrier import Carried
@@ -10,7 +11,7 @@ from weft.experiments.families.resharding.load import carried, case_of, tensor_b
 from weft.experiments.families.resharding.names import DTYPE, LOCAL_FACTOR, RESHARD
 from weft.experiments.families.resharding.options import ReshardingOptions
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.family import own_of, with_own
+from weft.experiments.scenario.family import with_own
 from weft.experiments.scenario.shape import hosts_and_places
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 from tests.support.collective_group import EVERY, Group, name_of
 from tests.support.memory_network import Faults
+from tests.support.own_options import own_of
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.names import OPS
@@ -80,7 +81,9 @@ def test_reductions_are_those_of_numpy(request_: Request, op: str, dtype: str) -
 def test_any_rank_may_be_the_root(request_: Request, size: int) -> None:
     for root in range(size):
         for radix in (2, 3, 4, 8) if request_.algorithm == "k-nomial" else (2,):
-            request = replace(request_, counts=1500, root=root, radix=radix)
+            request = replace(
+                request_, counts=1500, root=root, own=own_of(request_.algorithm, radix=radix)
+            )
             done = Group(size, requests=[request]).complete(request)
             received = [event.report.received_bytes for event in done]
             assert received == [0 if rank == root else 1500 for rank in range(size)]
@@ -162,7 +165,9 @@ def test_a_reduction_leaves_its_input_alone_and_float_sums_repeat(
 def test_a_rank_alone_sends_nothing(request_: Request) -> None:
     group = Group(1, keep_trace=True)
     for chains in (0, 1):
-        group.complete(replace(request_, counts=5000, chains=chains))
+        group.complete(
+            replace(request_, counts=5000, own=own_of(request_.algorithm, chains=chains))
+        )
     assert group.network.trace == []
 
 
@@ -215,7 +220,7 @@ def test_completion_is_near_the_bound(
     group = Group(
         8, rate_bps=rate, path_mtu=4096, delay_ns=1_000_000, queue_bytes=256 * 1024, groups=2
     )
-    request = Request(0, collective, algorithm, MEBIBYTE, **more)  # type: ignore[arg-type]
+    request = Request(0, collective, algorithm, MEBIBYTE, own=more)
     done = group.complete(request)
     ratio = group.duration_ns / bound_ns(shards, rate, MEBIBYTE)
     print(f"{ratio:.4f} of the bound, phases of rank 0 {done[0].report.phases_ns}")

@@ -204,7 +204,8 @@ def test_multicast_operations_at_once_take_turns_and_drop_nothing() -> None:
             replace(MULTICAST, collective="broadcast", counts=100_000, root=root)
             for root in (0, 0, 3, 0)
         ],
-        [replace(MULTICAST, counts=50_000, chains=2), replace(MULTICAST, counts=50_000)] * 2,
+        [replace(MULTICAST, counts=50_000, own={"chains": 2}), replace(MULTICAST, counts=50_000)]
+        * 2,
     ],
 )
 def test_operations_that_follow_each_other_are_not_missed_before_their_time(

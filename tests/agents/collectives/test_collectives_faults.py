@@ -27,9 +27,9 @@ from weft.base.errors import RunError
 MULTICAST = Request(0, "allgather", "multicast", 600)
 VARIANTS = [
     *EVERY,
-    replace(MULTICAST, chains=1),
-    replace(MULTICAST, workers=2, chunk_bytes=512),
-    replace(MULTICAST, chains=2, cutoff="fetch-only"),
+    replace(MULTICAST, own={"chains": 1}),
+    replace(MULTICAST, own={"workers": 2, "chunk_bytes": 512}),
+    replace(MULTICAST, own={"chains": 2, "cutoff": "fetch-only"}),
 ]
 ALL = pytest.mark.parametrize("request_", EVERY, ids=name_of)
 ALL_VARIANTS = pytest.mark.parametrize("request_", VARIANTS)

@@ -13,6 +13,7 @@ from tests.support.collective_group import EVERY, Group, name_of
 
 from weft.agents.collectives.agent import MAX_EARLY, Done, Failed
 from weft.agents.collectives.control import MAGIC, Control, Kind
+from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.transport.queue_pairs import RcQueuePair
 from weft.base.errors import InputError
@@ -271,7 +272,6 @@ def test_a_long_text_of_an_abort_is_cut_where_it_is_passed_on() -> None:
     [
         ("collective", "gossip", "'gossip': choose from allgather, broadcast, reduce-scatter"),
         ("algorithm", "k-nomial", "allgather algorithm 'k-nomial': choose from multicast, ring"),
-        ("cutoff", "soon", "cutoff 'soon': choose from adaptive, paper, fetch-only"),
         ("op", "median", "op 'median': choose from sum, min, max"),
         ("dtype", "text", "dtype 'text' is no numpy type of numbers"),
         ("dtype", "", "dtype '' is no numpy type"),
@@ -288,13 +288,7 @@ def test_a_long_text_of_an_abort_is_cut_where_it_is_passed_on() -> None:
         ("number", -1, "number -1: at least 0"),
         ("number", 1 << 32, "number 4294967296: at most 4294967295"),
         ("root", -1, "root -1: at least 0"),
-        ("radix", 1, "radix 1: at least 2"),
-        ("radix", 2.0, "radix 2.0 is no whole number"),
-        ("workers", 0, "workers 0: at least 1"),
-        ("batch", 0, "batch 0: at least 1"),
-        ("chains", -2, "chains -2: at least 0"),
         ("block_bytes", -1, "block_bytes -1: at least 0"),
-        ("chunk_bytes", 1 << 17, "chunk_bytes 131072: at most 65536"),
         ("timeout_ns", -5, "timeout_ns -5: at least 0"),
     ],
 )
@@ -302,6 +296,28 @@ def test_a_request_that_makes_no_sense_is_refused(field: str, value: object, why
     good = {"number": 0, "collective": "allgather", "algorithm": "ring", "counts": 1}
     with pytest.raises(InputError, match=why):
         Request(**{**good, field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "field", "value", "why"),
+    [
+        ("broadcast", "k-nomial", "radix", 1, "radix 1 is out of range: a whole number from 2"),
+        ("broadcast", "k-nomial", "radix", 2.0, r"radix 2.0 is out of range: a whole number"),
+        ("allgather", "multicast", "workers", 0, "workers 0 is out of range: .* from 1 to 16"),
+        ("allgather", "multicast", "batch", 0, "batch 0 is out of range: a whole number from 1"),
+        ("allgather", "multicast", "chunk_bytes", 0, "chunk 0 is out of range"),
+        ("allgather", "multicast", "chunk_bytes", 1 << 17, "chunk 131072 .* from 1 to 65536"),
+        ("allgather", "multicast", "cutoff", "soon", "cutoff 'soon': choose from adaptive, paper"),
+        ("allreduce", "optcast", "fan_in", 1, "fan-in 1 is out of range"),
+        ("allgather", "ring", "workers", 2, "options of ring: .*'workers'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    collective: str, algorithm: str, field: str, value: object, why: str
+) -> None:
+    request = Request(0, collective, algorithm, 1, "float32", own={field: value})
+    with pytest.raises(InputError, match=why):
+        algorithm_of(collective, algorithm).own(request)
 
 
 def test_other_requests_that_make_no_sense_are_refused() -> None:

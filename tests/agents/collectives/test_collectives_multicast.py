@@ -8,8 +8,9 @@ import pytest
 from tests.support.collective_group import Group, name_of
 from tests.support.datagram_rows import Datagram
 from tests.support.memory_network import Faults
+from tests.support.own_options import own_of
 
-from weft.agents.collectives.names import CUTOFFS
+from weft.agents.collectives.algorithms.multicast_options import CUTOFFS
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.base.errors import InputError
@@ -40,7 +41,7 @@ def test_any_number_of_chains_works(size: int) -> None:
     for chains in range(1, size + 1):
         group = Group(size)
         expected = [(12 * (size - 1), 0, 0)] * size
-        assert counted(group, replace(GATHER, chains=chains)) == expected
+        assert counted(group, replace(GATHER, own={"chains": chains})) == expected
 
 
 @BOTH
@@ -52,12 +53,12 @@ def test_any_number_of_workers_shares_the_chunks(
     if groups < workers:
         group = Group(4, groups=groups)
         with pytest.raises(InputError, match=f"{workers} workers.*has {groups} multicast"):
-            group.start(replace(request_, workers=workers))
+            group.start(replace(request_, own={"workers": workers}))
         return
     for counts in (0, 1, 256, 257, 3000):
         group = Group(4, groups=groups, keep_trace=True)
         chunks = -(-counts // 256)
-        got = counted(group, replace(request_, counts=counts, workers=workers))
+        got = counted(group, replace(request_, counts=counts, own={"workers": workers}))
         whole = (3 * chunks if request_ is GATHER else chunks, 0, 0)
         root = whole if request_ is GATHER else (0, 0, 0)
         assert got == [root, whole, whole, whole]
@@ -78,8 +79,12 @@ def test_chunks_below_and_above_the_path_mtu_work(
             counts = 300 if chunk_bytes == 1 else 3000
             faults = Faults(loss=loss, seed=chunk_bytes)
             group = Group(3, groups=2, faults=faults)
-            request = replace(request_, counts=counts, chunk_bytes=chunk_bytes, workers=workers)
-            got = counted(group, replace(request, cutoff=cutoff))
+            request = replace(
+                request_,
+                counts=counts,
+                own={"chunk_bytes": chunk_bytes, "workers": workers, "cutoff": cutoff},
+            )
+            got = counted(group, request)
             packets = -(-counts // min(256, chunk_bytes))
             everything = packets * (2 if request_ is GATHER else 1)
             for rank, (multicast, fetched, duplicate) in enumerate(got):
@@ -95,7 +100,7 @@ def test_chunks_below_and_above_the_path_mtu_work(
 @pytest.mark.parametrize("batch", [1, 4, 128])
 def test_batches_of_any_size_work(request_: Request, batch: int) -> None:
     group = Group(4, groups=2)
-    request = replace(request_, counts=20_000, batch=batch, workers=2)
+    request = replace(request_, counts=20_000, own={"batch": batch, "workers": 2})
     assert all(not fetched for _, fetched, _ in counted(group, request))
 
 
@@ -106,7 +111,7 @@ def test_every_cutoff_mode_works_with_and_without_loss(
     request_: Request, cutoff: str, loss: float
 ) -> None:
     group = Group(4, faults=Faults(loss=loss, seed=3, only=to_groups))
-    group.complete(replace(request_, counts=10_000, cutoff=cutoff))
+    group.complete(replace(request_, counts=10_000, own={"cutoff": cutoff}))
     assert group.duration_ns < 1_000_000_000
 
 
@@ -114,7 +119,12 @@ def test_every_cutoff_mode_works_with_and_without_loss(
 def test_fetch_only_multicasts_nothing(request_: Request) -> None:
     for chains in (0, 1, 3):
         group = Group(5, keep_trace=True)
-        got = counted(group, replace(request_, counts=2000, cutoff="fetch-only", chains=chains))
+        got = counted(
+            group,
+            replace(
+                request_, counts=2000, own=own_of("multicast", cutoff="fetch-only", chains=chains)
+            ),
+        )
         assert got[1:] == [(0, 8 * (4 if request_ is GATHER else 1), 0)] * 4
         assert not any(to_groups(datagram, 0) for _, _, datagram in group.network.trace)
 
@@ -127,7 +137,7 @@ def test_what_was_lost_is_fetched_and_nothing_else() -> None:
 
     for more in ({}, {"workers": 2}, {"chains": 1}):
         group = Group(3, groups=2, faults=Faults(lose=lost, only=at_rank_1))
-        request = replace(GATHER, counts=2000, **more)  # type: ignore[arg-type]
+        request = replace(GATHER, counts=2000, own=more)
         assert counted(group, request) == [(16, 0, 0), (14, 2, 0), (16, 0, 0)]
         phases = [event.report.phases_ns for event in group.events]
         assert set(phases[1]) == {"barrier", "data", "recovery", "handshake"}
@@ -141,7 +151,7 @@ def test_a_chunk_of_several_packets_is_fetched_as_a_whole() -> None:
         return to_groups(datagram, receiver) and receiver == ipv4("10.0.0.2")
 
     group = Group(2, faults=Faults(lose={5}, only=at_rank_1))
-    got = counted(group, replace(GATHER, counts=4096, chunk_bytes=1024))
+    got = counted(group, replace(GATHER, counts=4096, own={"chunk_bytes": 1024}))
     assert got[0] == (16, 0, 0)
     assert got[1][:2] == (15, 1)
 
@@ -163,7 +173,9 @@ def test_paced_roots_overrun_no_queue(
     """Room for a few packets of every root and worker: what meets by chance."""
     room = 2 * 5 * workers * (1024 + 70)
     group = Group(5, groups=3, rate_bps=100_000_000, path_mtu=1024, queue_bytes=room)
-    done = group.complete(replace(GATHER, counts=counts, workers=workers, chains=chains))
+    done = group.complete(
+        replace(GATHER, counts=counts, own=own_of("multicast", workers=workers, chains=chains))
+    )
     assert group.network.dropped == 0
     assert sum(event.report.chunks_fetched for event in done) == 0
 
@@ -174,7 +186,7 @@ def test_operations_one_after_another_keep_their_pace(workers: int) -> None:
     group = Group(4, rate_bps=10_000_000, path_mtu=4096, groups=2)
     durations = []
     for _ in range(3):
-        done = group.complete(replace(GATHER, counts=4097, workers=workers))
+        done = group.complete(replace(GATHER, counts=4097, own={"workers": workers}))
         assert sum(event.report.chunks_fetched for event in done) == 0
         durations.append(group.duration_ns)
     assert max(durations) < 1.5 * durations[0]
@@ -200,7 +212,11 @@ def test_unequal_shards_go_through_every_way(counts: tuple[int, ...], cutoff: st
     for loss in (0.0, 0.1):
         for chains in (0, 1, 2):
             group = Group(5, groups=2, faults=Faults(loss=loss, seed=1))
-            request = replace(GATHER, counts=counts, cutoff=cutoff, chains=chains, workers=2)
+            request = replace(
+                GATHER,
+                counts=counts,
+                own=own_of("multicast", cutoff=cutoff, chains=chains, workers=2),
+            )
             group.complete(request)
 
 
@@ -208,13 +224,14 @@ def test_unequal_shards_go_through_every_way(counts: tuple[int, ...], cutoff: st
     ("more", "why"),
     [
         ({"chains": 3}, "3 chains of 2 ranks: choose 1 to 2"),
+        ({"chains": -2}, "-2 chains of 2 ranks: choose 1 to 2"),
         ({"chunk_bytes": 300}, "300 bytes are no whole number of packets of 256"),
         ({"workers": 2}, "2 workers: the communicator has 1 multicast groups"),
     ],
 )
 def test_what_does_not_fit_the_communicator_is_refused(more: dict[str, int], why: str) -> None:
     group = Group(2)
-    number = group.prepare(replace(GATHER, **more))  # type: ignore[arg-type]
+    number = group.prepare(replace(GATHER, own=more))
     with pytest.raises(InputError, match=why):
         group.start_on(0, number)
     assert not group.agents[0].running
@@ -223,6 +240,6 @@ def test_what_does_not_fit_the_communicator_is_refused(more: dict[str, int], why
 
 def test_more_chunks_than_24_bits_can_number_are_refused() -> None:
     group = Group(2)
-    number = group.prepare(replace(GATHER, counts=(1 << 23) + 1, chunk_bytes=1))
+    number = group.prepare(replace(GATHER, counts=(1 << 23) + 1, own={"chunk_bytes": 1}))
     with pytest.raises(InputError, match="24 bits"):
         group.start_on(0, number)

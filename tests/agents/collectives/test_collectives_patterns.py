@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.collective_group import EVERY, name_of
 from tests.support.ideal_ranks import Ideal, carry_out
+from tests.support.own_options import own_of
 
 from weft.agents.collectives.algorithms.recursive_doubling import Folding
-from weft.agents.collectives.algorithms.trees import k_nomial, place_in_tree
+from weft.agents.collectives.algorithms.trees import Tree, k_nomial
 from weft.agents.collectives.barrier import barrier_peers
-from weft.agents.collectives.names import OPS, VECTORS
+from weft.agents.collectives.names import ALGORITHMS, OPS, VECTORS
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import MAX_BLOCKS, Write, block_bytes
@@ -40,8 +41,8 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
         dtype=data.draw(st.sampled_from(["uint8", "int16", "float32", "float64"]), "dtype"),
         op=data.draw(st.sampled_from(OPS), "op"),
         root=data.draw(st.integers(0, size - 1), "root"),
-        radix=data.draw(st.sampled_from([2, 3, 4, 8]), "radix"),
         block_bytes=data.draw(st.sampled_from([0, 1, 16, 33, 1000]), "block bytes"),
+        own=own_of(request.algorithm, radix=data.draw(st.sampled_from([2, 3, 4, 8]), "radix")),
     )
     carry_out(request, size, data.draw(st.integers(0, 1 << 30), "order"))
 
@@ -72,7 +73,7 @@ def test_who_writes_agrees_with_who_expects(request_: Request, size: int) -> Non
 def test_partners_are_mutual(request_: Request, size: int) -> None:
     for root in {0, size // 3, size - 1}:
         for radix in (2, 3, 8):
-            request = replace(request_, root=root, radix=radix)
+            request = replace(request_, root=root, own=own_of(request_.algorithm, radix=radix))
             of = [partners(request, rank, size) for rank in range(size)]
             for rank in range(size):
                 assert of[rank] <= set(range(size)) - {rank}
@@ -109,22 +110,26 @@ def test_recursive_algorithms_send_no_more_than_the_ring_on_powers_of_two(size: 
 @pytest.mark.parametrize("size", [1, 2, 3, 6, 9, 16, 20])
 @pytest.mark.parametrize("algorithm", ["k-nomial", "binary-tree", "pipelined-ring"])
 def test_a_tree_sends_each_child_one_copy(algorithm: str, size: int) -> None:
+    tree: Tree = ALGORITHMS[algorithm]
     for radix in (2, 3, 4, 8):
         for root in {0, size - 1}:
-            request = Request(0, "broadcast", algorithm, 70, radix=radix, root=root)
+            request = Request(
+                0, "broadcast", algorithm, 70, root=root, own=own_of(algorithm, radix=radix)
+            )
             ideal = carry_out(request, size)
             assert sum(ideal.sent_bytes) == 70 * (size - 1)
             for rank in range(size):
-                _, children = place_in_tree(request, (rank - root) % size, size)
+                _, children = tree.place(request, (rank - root) % size, size)
                 assert ideal.sent_bytes[rank] == 70 * len(children)
 
 
 @pytest.mark.parametrize("algorithm", ["k-nomial", "binary-tree", "pipelined-ring"])
 def test_a_tree_reaches_every_place_once(algorithm: str) -> None:
+    tree: Tree = ALGORITHMS[algorithm]
     for size in range(1, 70):
         for radix in (2, 3, 4, 8):
-            request = Request(0, "broadcast", algorithm, 1, radix=radix)
-            places = [place_in_tree(request, place, size) for place in range(size)]
+            request = Request(0, "broadcast", algorithm, 1, own=own_of(algorithm, radix=radix))
+            places = [tree.place(request, place, size) for place in range(size)]
             assert places[0][0] is None
             children = [child for _, found in places for child in found]
             assert sorted(children) == list(range(1, size))

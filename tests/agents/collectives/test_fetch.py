@@ -75,8 +75,8 @@ def test_a_chunk_that_several_neighbours_miss_comes_around_the_ring() -> None:
 @pytest.mark.parametrize("chunk_bytes", [100, 256, 1024])
 def test_recovery_works_for_any_workers_and_chunks(workers: int, chunk_bytes: int) -> None:
     group = Group(5, groups=4, faults=Faults(loss=0.1, seed=workers))
-    request = Request(0, "allgather", "multicast", (20_000, 0, 1, 4097, 300), workers=workers,
-                      chunk_bytes=chunk_bytes)  # fmt: skip
+    own = {"workers": workers, "chunk_bytes": chunk_bytes}
+    request = Request(0, "allgather", "multicast", (20_000, 0, 1, 4097, 300), own=own)
     done = group.complete(request)
     assert sum(event.report.chunks_fetched for event in done) > 0
 

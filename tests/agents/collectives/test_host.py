@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.datagram_rows import Datagram
 from tests.support.memory_network import Faults, MemoryNetwork
+from tests.support.own_options import own_of
 from tests.support.server_group import FIRST_RANK, ServerGroup
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
@@ -42,7 +43,9 @@ def test_results_are_right_with_servers_on_the_ranks_hosts(
     if fan_in and -(-size // fan_in) > servers:
         fan_in = 0
     group = ServerGroup(size, servers=servers, on_ranks=True, faults=Faults(loss=loss))
-    group.complete(*[replace(each, fan_in=fan_in) for each in (ALLREDUCE, SCATTER)])
+    group.complete(
+        *[replace(each, own=own_of("optcast", fan_in=fan_in)) for each in (ALLREDUCE, SCATTER)]
+    )
     group.settled()
 
 

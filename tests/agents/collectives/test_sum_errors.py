@@ -15,6 +15,7 @@ from tests.support.aggregation_group import SwitchGroup
 from tests.support.aggregation_switches import JobPlan
 from tests.support.collective_group import Group
 from tests.support.collective_names import COLLECTIVES
+from tests.support.own_options import own_of
 from tests.support.server_group import ServerGroup
 from tests.support.theory_support import OFFLOADED
 
@@ -134,7 +135,9 @@ def test_no_algorithm_is_further_from_the_exact_sum_than_its_bound(
     name = data.draw(st.sampled_from(dtypes_of(algorithm)))
     terms = (near_terms if near else some_terms)(data, name, size)
     fan_in = data.draw(st.sampled_from([0, 2, 3])) if algorithm == "optcast" else 0
-    request = Request(0, collective, algorithm, 5, dtype=name, op=op, fan_in=fan_in)
+    request = Request(
+        0, collective, algorithm, 5, dtype=name, op=op, own=own_of(algorithm, fan_in=fan_in)
+    )
     first = 0 if algorithm == "switch" or collective == "allreduce" else 5 * (size - 1)
     result = sums_of(request, terms, first, V)
     bound = error_bound(request, terms, V)
@@ -203,7 +206,9 @@ def test_rounding_once_is_what_numpy_s_conversion_does(name: str) -> None:
 
 def test_orders_are_those_of_the_papers() -> None:
     def order(algorithm: str, size: int, place: int = 0, fan_in: int = 0) -> object:
-        request = Request(0, "allreduce", algorithm, 1, dtype="float32", fan_in=fan_in)
+        request = Request(
+            0, "allreduce", algorithm, 1, dtype="float32", own=own_of(algorithm, fan_in=fan_in)
+        )
         return algorithm_of("allreduce", algorithm).sum_order(request, size, place)
 
     assert order("ring", 4, 1) == (2, 3, 0, 1)
@@ -254,8 +259,9 @@ def test_servers_sums_have_the_very_bits_of_the_order_of_ranks(
     for name in FLOATS:
         for op in ("sum", "average"):
             request = Request(
-                count, collective, "optcast", 200, dtype=name, op=op, fan_in=fan_in, block_bytes=256
-            )
+                count, collective, "optcast", 200, dtype=name, op=op, block_bytes=256,
+                own=own_of("optcast", fan_in=fan_in),
+            )  # fmt: skip
             workload = Workload(request, size, 3, data="mixed")
             inputs = [workload.buffer(rank) for rank in range(size)]
             number = group.prepare(request, inputs=inputs)

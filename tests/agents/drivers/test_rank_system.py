@@ -142,8 +142,8 @@ def test_four_ranks_gather_with_both_algorithms(bridged: Bridged, tmp_path: Path
         for shard in (1 << 20, 0, 12345):
             for request in (
                 gather("multicast", shard),
-                gather("multicast", shard, chains=2),
-                gather("multicast", shard, cutoff="fetch-only"),
+                gather("multicast", shard, own={"chains": 2}),
+                gather("multicast", shard, own={"cutoff": "fetch-only"}),
                 gather("ring", shard),
             ):
                 progress: list[RunProgress] = []

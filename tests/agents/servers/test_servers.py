@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.memory_network import Faults
+from tests.support.own_options import own_of
 from tests.support.server_group import FIRST_SERVER, ServerGroup
 
 from weft.agents.collectives.agent import Done
@@ -41,9 +42,8 @@ def requests(draw: st.DrawFn, size: int, servers: int) -> Request:
         counts=counts,
         dtype=draw(st.sampled_from(DTYPES)),
         op=draw(st.sampled_from(OPS)),
-        split=draw(st.integers(0, 5)),
-        fan_in=fan_in,
         block_bytes=draw(st.sampled_from([0, 0, 1, 700, 2048])),
+        own=own_of("optcast", split=draw(st.integers(0, 5)), fan_in=fan_in),
     )
 
 
@@ -73,7 +73,7 @@ def test_every_rank_gets_what_numpy_gets_whatever_happens(data: st.DataObject) -
 def test_every_type_and_operation(dtype: str, op: str) -> None:
     group = ServerGroup(3, servers=2)
     group.complete(replace(ALLREDUCE, dtype=dtype, op=op, counts=1111))
-    group.complete(replace(SCATTER, dtype=dtype, op=op, counts=(50, 0, 333), fan_in=2))
+    group.complete(replace(SCATTER, dtype=dtype, op=op, counts=(50, 0, 333), own={"fan_in": 2}))
     group.settled()
 
 
@@ -81,7 +81,9 @@ def test_every_type_and_operation(dtype: str, op: str) -> None:
 @given(
     order=st.permutations(range(5)),
     waits=st.lists(st.integers(0, 3_000_000), min_size=5, max_size=5),
-    request=st.sampled_from([ALLREDUCE, SCATTER, replace(ALLREDUCE, fan_in=2, dtype="bfloat16")]),
+    request=st.sampled_from(
+        [ALLREDUCE, SCATTER, replace(ALLREDUCE, dtype="bfloat16", own={"fan_in": 2})]
+    ),
 )
 def test_the_order_in_which_ranks_come_changes_no_bit(
     order: list[int], waits: list[int], request: Request
@@ -100,7 +102,12 @@ def test_the_order_in_which_ranks_come_changes_no_bit(
 @pytest.mark.parametrize("request_", [ALLREDUCE, SCATTER])
 def test_many_operations_at_once(request_: Request) -> None:
     group = ServerGroup(4, servers=3)
-    group.complete(*[replace(request_, counts=60 * each, split=each % 4) for each in range(20)])
+    group.complete(
+        *[
+            replace(request_, counts=60 * each, own=own_of("optcast", split=each % 4))
+            for each in range(20)
+        ]
+    )
     group.settled()
 
 
@@ -147,7 +154,7 @@ def test_a_request_is_dealt_to_the_servers_in_turn() -> None:
     assert found == [[0, 1], [2, 0], [1, 2]]
     group = ServerGroup(4, servers=3)
     for expected in (2, 4, 6):
-        group.complete(replace(ALLREDUCE, split=2))
+        group.complete(replace(ALLREDUCE, own={"split": 2}))
         cursors = {agent.communicator.server_cursor for agent in group.teams[0].agents}
         assert cursors == {expected}
 
@@ -211,14 +218,14 @@ def test_a_plan_is_whole(
 def test_a_tree_needs_a_server_for_each_group() -> None:
     group = ServerGroup(7, servers=2)
     with pytest.raises(InputError, match=r"7 ranks in groups of 2 need 4 servers; there are 2"):
-        group.start(replace(ALLREDUCE, fan_in=2))
+        group.start(replace(ALLREDUCE, own={"fan_in": 2}))
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"fan_in": 1}, "fan-in 1: it is at least 2"),
-        ({"split": 5000}, "split 5000: it is 1 to 4096"),
+        ({"own": {"fan_in": 1}}, "fan-in 1 is out of range: a whole number from 2"),
+        ({"own": {"split": 5000}}, "split 5000 is out of range: a whole number from 1 to 4096"),
         ({"dtype": "longdouble"}, "reduction servers combine float32"),
     ],
 )

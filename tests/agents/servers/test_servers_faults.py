@@ -21,8 +21,8 @@ from weft.agents.transport.queue_pairs import RcQueuePair
 
 ALLREDUCE = Request(0, "allreduce", "optcast", 3000, dtype="float32")
 SCATTER = Request(0, "reduce-scatter", "optcast", 800, dtype="float32")
-TREE = replace(ALLREDUCE, fan_in=2)
-TREE_SCATTER = replace(SCATTER, fan_in=2)
+TREE = replace(ALLREDUCE, own={"fan_in": 2})
+TREE_SCATTER = replace(SCATTER, own={"fan_in": 2})
 ALL = pytest.mark.parametrize("request_", [ALLREDUCE, SCATTER, TREE, TREE_SCATTER])
 
 DEAD_PEER_LIMIT_NS = 3_000_000_000
@@ -163,7 +163,7 @@ def test_a_second_job_is_refused_by_itself() -> None:
 def test_a_refusal_by_the_server_of_another_group_ends_a_tree() -> None:
     group = ServerGroup(4, servers=2)
     group.servers[1].memory_bytes = 1000
-    group.start(replace(TREE, split=1))
+    group.start(replace(TREE, own={"fan_in": 2, "split": 1}))
     for event in group.finish(1_000_000_000):
         assert isinstance(event, Failed)
         assert "server 1 (10.0.2.2) refused operation 0" in event.error
@@ -268,7 +268,8 @@ def test_a_rank_that_breaks_the_protocol_is_named(said: bytes | int, why: str) -
 
 
 @pytest.mark.parametrize(
-    "changes", [{"op": "max"}, {"counts": 2999}, {"split": 3}, {"block_bytes": 512}]
+    "changes",
+    [{"op": "max"}, {"counts": 2999}, {"own": {"fan_in": 2, "split": 3}}, {"block_bytes": 512}],
 )
 def test_ranks_that_contradict_each_other_are_told(changes: dict[str, object]) -> None:
     group = ServerGroup(2, servers=1)

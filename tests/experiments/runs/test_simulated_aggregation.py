@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.support.aggregation_networks import SLOTS, VALUES, Summing, check_verified, summing
+from tests.support.own_options import own_of
 
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
@@ -161,10 +162,16 @@ def test_random_accidents_in_switches_leave_every_sum_right(
     block_bytes=st.sampled_from([0, 1, 1000]),
 )
 def test_random_accidents_on_the_way_to_servers_leave_every_sum_right(
-    servers: Summing, lines: list[str], counts: int | tuple[int, ...], **more: Any
+    servers: Summing,
+    lines: list[str],
+    counts: int | tuple[int, ...],
+    split: int,
+    fan_in: int,
+    **more: Any,
 ) -> None:
     collective = "reduce-scatter" if isinstance(counts, tuple) else "allreduce"
-    check_verified(servers.run(lines, collective=collective, counts=counts, **more))
+    own = own_of("optcast", split=split, fan_in=fan_in)
+    check_verified(servers.run(lines, collective=collective, counts=counts, own=own, **more))
 
 
 @pytest.mark.parametrize("where", ["host", "leaf1"])

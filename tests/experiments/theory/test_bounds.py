@@ -126,7 +126,9 @@ def test_whole_copies_down_a_k_nomial_tree_reach_the_bound(
     ranks: int, radix: int, size_bytes: int
 ) -> None:
     edges = tree_edges("k-nomial", ranks, radix)
-    bound = bound_bytes("broadcast", "k-nomial", [size_bytes] + [0] * (ranks - 1), radix=radix)
+    bound = bound_bytes(
+        "broadcast", "k-nomial", [size_bytes] + [0] * (ranks - 1), own=(("radix", radix),)
+    )
     assert copies_down(edges, ranks, size_bytes) == bound
 
 
@@ -137,7 +139,7 @@ def test_the_root_of_a_k_nomial_tree_sends_k_minus_one_copies_a_level(
     ranks: int, radix: int, copies: int
 ) -> None:
     shards = [7] + [0] * (ranks - 1)
-    assert bound_bytes("broadcast", "k-nomial", shards, radix=radix) == 7 * copies
+    assert bound_bytes("broadcast", "k-nomial", shards, own=(("radix", radix),)) == 7 * copies
 
 
 @given(
@@ -172,9 +174,9 @@ def test_unequal_shards_wait_for_the_fullest_link() -> None:
     shards = [5, 0, 20, 1]
     assert bound_bytes("allgather", "multicast", shards) == 26
     assert bound_bytes("allgather", "multicast", shards[2:]) == 20
-    assert bound_bytes("allgather", "multicast", shards, chains=2) == 26
-    assert bound_bytes("allgather", "multicast", [5, 5, 5], chains=3) == 10
-    assert bound_bytes("allgather", "multicast", [5, 5, 5], chains=2) == 15
+    assert bound_bytes("allgather", "multicast", shards, own=(("chains", 2),)) == 26
+    assert bound_bytes("allgather", "multicast", [5, 5, 5], own=(("chains", 3),)) == 10
+    assert bound_bytes("allgather", "multicast", [5, 5, 5], own=(("chains", 2),)) == 15
     assert bound_bytes("allgather", "linear", shards) == 3 * 20
     for collective in ("allgather", "reduce-scatter"):
         assert bound_bytes(collective, "ring", shards, block_bytes=1) == 26

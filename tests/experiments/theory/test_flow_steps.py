@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.support.collective_definitions import messages_of
 from tests.support.collective_names import COLLECTIVES
 from tests.support.ideal_ranks import Ideal
+from tests.support.own_options import own_of
 from tests.support.theory_support import OFFLOADED
 
 from weft.agents.collectives.names import ROOTED
@@ -58,17 +59,15 @@ def test_every_pair_gets_what_the_agents_write(
     ranks = data.draw(st.integers(1, 17), "ranks")
     count = data.draw(st.integers(0, 200), "count")
     root = data.draw(st.integers(0, ranks - 1), "root") if collective in ROOTED else 0
-    request = Request(
-        0, collective, algorithm, count, dtype="int16", root=root,
-        radix=data.draw(st.sampled_from([2, 3, 4]), "radix"),
-    )  # fmt: skip
+    own = own_of(algorithm, radix=data.draw(st.sampled_from([2, 3, 4]), "radix"))
+    request = Request(0, collective, algorithm, count, dtype="int16", root=root, own=own)
     buffers = [
         np.zeros(2 * request.buffer_elements(rank, ranks), np.uint8) for rank in range(ranks)
     ]
     ideal = Watched(request, ranks, buffers, 0)
     ideal.run()
     steps = steps_of(
-        collective, algorithm, ranks, 2 * count, dtype="int16", root=root, radix=request.radix
+        collective, algorithm, ranks, 2 * count, dtype="int16", root=root, own=tuple(own.items())
     )
     assert between_pairs(steps) == getattr(ideal, "sent", Counter())
 

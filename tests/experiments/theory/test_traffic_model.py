@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.collective_definitions import messages_of
 from tests.support.collective_names import COLLECTIVES
 from tests.support.fabric import program_names
+from tests.support.own_options import own_of
 from tests.support.theory_support import (
     OFFLOADED,
     multicast_tier_bytes,
@@ -112,7 +113,8 @@ def test_every_pair_exchanges_what_the_algorithm_acted_out_does(
     root = data.draw(st.integers(0, len(shards) - 1)) if collective in ROOTED else 0
     radix = data.draw(st.integers(2, 6))
     found: Counter[tuple[int, int]] = Counter()
-    for each in unicast_rounds(collective, algorithm, shards, root=root, radix=radix):
+    own = tuple(own_of(algorithm, radix=radix).items())
+    for each in unicast_rounds(collective, algorithm, shards, root=root, own=own):
         for source, destination, size_bytes in zip(*each, strict=True):
             found[int(source), int(destination)] += int(size_bytes)
     acted: Counter[tuple[int, int]] = Counter()

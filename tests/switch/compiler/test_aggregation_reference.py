@@ -27,9 +27,10 @@ from tests.support.aggregation_support import (
 from tests.support.bmv2_support import run_bmv2
 from tests.support.compiler_support import bmv2, p4c
 
+from weft.agents.collectives.names import BMV2_AGGREGATION_VALUES
 from weft.switch.compiler import compile_program
 from weft.switch.messages import p4info_pb2
-from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
+from weft.topo.fabric_program import fabric_macros, fabric_program
 
 LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})
 ROOT = Place((1, 2, 4), owners={0: 1, 1: 2, 2: 4})

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
+from weft.agents.collectives.registry import needs_of
 from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.ranks import RankConfig, RankReport
@@ -67,7 +68,7 @@ class Gathering:
                             for peer, chosen in cast.lanes.get(process, {}).items()
                         },
                         transport=cast.transport,
-                        workers=operation.request.workers,
+                        workers=needs_of(operation.request).workers,
                         path_mtu=network.path_mtu,
                         rate_bps=topology.outward(names[process])[0].link.rate_bps,
                         seed=operation.seed,
