@@ -1,10 +1,12 @@
 """What other packages bring: objects by entry points (importlib.metadata)."""
 
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from weft.base.errors import Ended, RunError, WeftError, refuse
@@ -45,6 +47,29 @@ def objects_of(
         else:
             found[name] = one
     return found
+
+
+def digest_of(group: str) -> str:
+    """Return a digest of what a group of entry points brings, for compiled code that it is a part
+    of: the names of those that can be loaded, and all modules of their packages; empty if there
+    are none."""
+    digest = hashlib.sha256()
+    points = metadata.entry_points(group=group)
+    for point in points:
+        try:
+            with held():
+                point.load()
+        except Ended:
+            raise
+        except BaseException:  # `objects_of` says so
+            continue
+        digest.update(f"{point.name} {point.value}".encode())
+        package: Any = sys.modules[point.module.partition(".")[0]]
+        folders = map(Path, getattr(package, "__path__", ()))
+        files = [file for folder in folders for file in folder.rglob("*.py")]
+        for file in sorted(files) or [Path(package.__file__)]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest() if points else ""
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from weft.base.deferred import (
     numba,
     types,
 )
+from weft.base.entry_points import digest_of
 from weft.base.errors import MachineError
 from weft.base.machine_code import compiled, name_of
 
@@ -64,18 +65,25 @@ class Jit:
 
     numba's own cache looks at one file only, and would go on using code whose callees have changed.
     So the folder is named by a digest of all ``sources`` that the code is made of, of this layer,
-    and of the versions of Python and numba.
+    of what other packages bring, and of the versions of Python and numba.
 
     Args:
         folder: the name of a folder in the cache folder (`weft.base.cache`).
         sources: the files that the compiled functions and all their callees are in.
+        brought: the group of entry points by which other packages bring callees, if any do.
         keep_internal: whether functions that only compiled code calls have a place of their own in
             the cache: of use where code that is compiled later calls them, too.
         options: of `numba.njit`, for all functions.
     """
 
     def __init__(
-        self, folder: str, sources: Iterable[Path], *, keep_internal: bool = False, **options: Any
+        self,
+        folder: str,
+        sources: Iterable[Path],
+        *,
+        brought: str = "",
+        keep_internal: bool = False,
+        **options: Any,
     ) -> None:
         here = Path(__file__).resolve()
         layer = (here, *(here.with_name(f"{name}.py") for name in _BELOW))
@@ -85,10 +93,18 @@ class Jit:
         for path in self.sources:
             digest.update(str(path.relative_to(_ROOT)).encode())
             digest.update(path.read_bytes())
-        self.digest = digest.hexdigest()[:16]
+        self._digest = digest
+        self.brought = brought
         self._name = folder
         self._keep_internal = keep_internal
         self._options = {"nogil": True, **options}
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the digest. What other packages bring is loaded for it, once it is wanted: it may
+        import modules with compiled functions itself."""
+        self._digest.update(digest_of(self.brought).encode() if self.brought else b"")
+        return self._digest.hexdigest()[:16]
 
     @cached_property
     def folder(self) -> Path:
@@ -132,16 +148,18 @@ class Jit:
     def internal(self, function: Function, **options: Any) -> Function:
         """Compile a function that only compiled code calls: without the wrappers for Python and
         C. It becomes part of its callers."""
-        made: Function = deferred(
-            lambda: self._make(
-                function,
-                cache=self._keep_internal,
-                no_cpython_wrapper=True,
-                no_cfunc_wrapper=True,
-                **options,
-            )
-        )
+        made: Function = deferred(lambda: self.part(function, **options))
         return made
+
+    def part(self, function: Function, **options: Any) -> Function:
+        """Do as `internal` does, at once, for who is deferred and makes functions of others."""
+        return self._make(
+            function,
+            cache=self._keep_internal,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+            **options,
+        )
 
     def inline(self, function: Function) -> Function:
         """Do as `internal` does, for a small function that is put into each of its callers."""

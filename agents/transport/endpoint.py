@@ -20,6 +20,8 @@ from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
+from weft.agents.transport.congestion.control import control_of, set_options
+from weft.agents.transport.congestion.names import CONTROLS
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
@@ -185,12 +187,14 @@ class Endpoint:
         """Set what the options say of congestion, recovery and entropy."""
         state, options = self.state, self.options
         check_options(options)
-        dctcp = options.congestion == "dctcp"
+        self._congestion = control = control_of(options.congestion)
+        set_options(state, control, dict(options.congestion_options))
         selective = options.recovery == "selective"
         entropy = ENTROPIES.index(options.entropy)
         explore = options.explore_packets
         state.fill(
-            congestion=at.DCTCP if dctcp else at.WINDOW_CONTROL,
+            congestion=[*CONTROLS].index(control.name),
+            repeats_early=not control.heeds_marks,
             recovery=at.SELECTIVE if selective else at.GO_BACK_N,
             reorder=options.reorder_packets,
             entropy=entropy,
@@ -199,7 +203,7 @@ class Endpoint:
             freeze=options.freeze_ns,
             random=random.Random(f"{seed} {self.address} entropy").getrandbits(63),
         )
-        if dctcp or entropy != at.FIXED:
+        if control.heeds_marks or entropy != at.FIXED:
             every = min(options.acknowledge_every, 4)
             state.fill(ect=2, echo=at.ECHO_CHANGES, acknowledge_every=every)
         if selective or entropy == at.REPS:
@@ -305,12 +309,12 @@ class Endpoint:
             recovery_end=psn,
             acknowledge_asked=psn,
             round_end=psn,
-            window=256 * self.state.maximum_window,
             timed_psn=-1,
             rewound_at=-1,
-            alpha=at.ONE_ALPHA,
             explore=self.state.explore_packets,
         )
+        row = self.row_of(index)
+        row.window = self._congestion.first_window(self.state, row)
         self._queue_pairs.append(pair)
         return pair
 

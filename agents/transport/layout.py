@@ -105,7 +105,11 @@ class EndpointState(Record):
     first_aggregation: int
     """The first row of an aggregation queue pair, plus 1; 0 for none."""
     congestion: int
-    """WINDOW_CONTROL or DCTCP."""
+    """The number of the congestion control: its place among their names."""
+    control_options: Annotated[Words, 8]
+    """What its options are, as it has them for compiled code (`CongestionControl.words`)."""
+    repeats_early: int
+    """Whether what is cheap to repeat is repeated early."""
     recovery: int
     """GO_BACK_N or SELECTIVE."""
     reorder: int
@@ -144,6 +148,9 @@ class EndpointState(Record):
     room_awaited: int
     """Whether whoever posts work in Python waits for fewer of them."""
     statistics: Statistics
+
+
+CONTROL_WORDS = 9
 
 
 @record
@@ -237,8 +244,6 @@ class PairState(Record):
     acked: int
     round_end: int
     """A round ends when this is acknowledged."""
-    alpha: int
-    """The part of packets that are marked, smoothed; 1 is ONE_ALPHA."""
     congested_rounds: int
     """How many in a row."""
     board: int
@@ -275,7 +280,9 @@ class PairState(Record):
     next_aggregation: int
     """The next such row, plus 1; 0 after the last."""
     work_waits: int
-    """Whether there is posted work for which the ring had no room.
+    """Whether there is posted work for which the ring had no room."""
+    control: Annotated[Words, CONTROL_WORDS]
+    """What the congestion control keeps.
 
     Rows are whole cache lines, and no power of 2: the same word of many rows would share few places
     in the processor's cache."""
@@ -416,17 +423,14 @@ class Lane(Record):
     """How many bytes of RDMA WRITEs have been posted to it."""
 
 
-# CONGESTION, RECOVERY, ENTROPY and ECHO.
+# RECOVERY, ENTROPY and ECHO.
 UNLIMITED = 1 << 60
-WINDOW_CONTROL, DCTCP = range(2)
 GO_BACK_N, SELECTIVE = range(2)
 FIXED, REPS, PLB = range(3)
 ECHO_CHANGES = 1
 """An acknowledgement's packets were all marked, or none."""
 ECHO_EVERY = 2
 """Every packet has an acknowledgement of its own."""
-ONE_ALPHA = 1 << 16
-
 ECHO_ROOM = 1024
 
 

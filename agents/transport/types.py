@@ -2,7 +2,7 @@
 
 import enum
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -118,9 +118,11 @@ class TransportOptions:
     gather before it receives them: with more at a time, each takes less of the processor."""
     batch_packets: int = 64
     """Most datagrams in one `transmit`."""
-    congestion: Literal["window", "dctcp"] = "window"
-    """What controls the window: losses alone, or ECN marks too (DCTCP, RFC 8257: once a window, by
-    the part of its packets that were marked)."""
+    congestion: str = "window"
+    """The congestion control, which governs the window (`weft.agents.transport.congestion`):
+    by losses alone, or by ECN marks too."""
+    congestion_options: tuple[tuple[str, Any], ...] = ()
+    """What is asked of its own options, by the names of their fields."""
     recovery: Literal["go-back-n", "selective"] = "go-back-n"
     """What is sent again after a loss: everything from there on, or only what is missing (IRN,
     SIGCOMM 2018). READs are repeated from the loss on either way. The same at both ends."""
@@ -151,7 +153,6 @@ class TransportOptions:
 def check_options(options: TransportOptions) -> None:
     """Raise TransportMisuse, by name, for options that make no sense."""
     choices = {
-        "congestion": ("window", "dctcp"),
         "recovery": ("go-back-n", "selective"),
         "entropy": ENTROPIES,
     }

@@ -11,9 +11,14 @@ _SOURCES = (
     "transport/*layout.py",
     "transport/types.py",
     "transport/kernels/*.py",
+    "transport/congestion/**/*.py",
     "collectives/compiled_*.py",
     "drivers/compiled_*.py",
 )
 
-JIT = Jit("compiled", (path for pattern in _SOURCES for path in _AGENTS.glob(pattern)))
+JIT = Jit(
+    "compiled",
+    (path for pattern in _SOURCES for path in _AGENTS.glob(pattern)),
+    brought="weft.congestion_controls",
+)
 compiled, internal, inline = JIT.compiled, JIT.internal, JIT.inline

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from weft.agents.transport.congestion.names import heeds_marks
 from weft.base.units import format_rate
 from weft.experiments.results.results import (
     FAILED,
@@ -208,8 +209,8 @@ class Summary:
     @property
     def chose_paths(self) -> bool:
         """Return whether somebody asked for more than ECMP, or for reactions to marks."""
-        dctcp = self.scenario.get("congestion") == "dctcp"
-        return dctcp or not is_usual("paths", self.scenario)
+        marks = heeds_marks(self.scenario.get("congestion"))
+        return marks or not is_usual("paths", self.scenario)
 
     @property
     def fidelity(self) -> str:

@@ -13,6 +13,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast, Team, TeamMember
 from weft.agents.ranks import OperationConfig
+from weft.agents.transport.congestion.control import control_of
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
@@ -21,7 +22,7 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.scenario.kinds import kinds_of, scheme_in
+from weft.experiments.scenario.kinds import kinds_of, own_values, scheme_in
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath, emulated_burst_ns
 from weft.experiments.scenario.losses import repetitions
 from weft.experiments.scenario.requests import request_of
@@ -194,10 +195,11 @@ def transport_of(scenario: Scenario) -> TransportOptions:
     """Return the options of every host's transport."""
     scheme = scheme_in(scenario)
     path = LongestPath.of(scenario.network(), scenario.mtu)
-    assert scenario.retransmit_timeout_ns is not None
+    assert scenario.retransmit_timeout_ns is not None and scenario.congestion is not None
     burst_ns = emulated_burst_ns(scenario.rate_bps) if has_real_time(scenario.world) else 0
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
+        "congestion_options": own_values(scenario, control_of(scenario.congestion)),
         "recovery": scenario.recovery,
         "reorder_packets": scenario.reorder_packets,
         "entropy": scheme.entropy,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.fixed_point import losses, saturation
+from weft.agents.transport.congestion.names import heeds_marks
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
@@ -372,7 +373,7 @@ def fixed_point_notes(runs: Sequence[Run]) -> list[str]:
 def _marking(points: Sequence[Point]) -> list[str]:
     """Say from which length of a queue on switches marked, and why, if that was chosen for a
     scenario."""
-    scenarios = [each.scenario for each in points if each.scenario.congestion == "dctcp"]
+    scenarios = [each.scenario for each in points if heeds_marks(each.scenario.congestion)]
     chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
     said = (
         f"switches mark from {marking.threshold_packets} packets on: {marking}"

@@ -14,6 +14,12 @@ from weft.agents.collectives.names import (
     OPS,
     ROOTED,
 )
+from weft.agents.transport.congestion.names import (
+    CONTROLS,
+    described_controls,
+    heeds_marks,
+    marking_controls,
+)
 from weft.base.errors import InputError, refuse
 from weft.base.option import (
     DURATION,
@@ -44,7 +50,6 @@ from weft.base.option import (
 from weft.base.units import MAX_SEED, listed
 from weft.experiments.paths.names import SCHEMES, described_schemes
 from weft.experiments.scenario.choices import (
-    CONGESTION,
     DTYPE,
     DTYPES,
     MAX_ECN_PACKETS,
@@ -248,14 +253,14 @@ class Asked:
     congestion: str | None = option(
         None,
         TEXT,
-        "Senders react to losses (window) or to marks (dctcp).",
+        f"Senders react {described_controls()}.",
         group=TRANSPORT,
         otherwise="by paths",
-        choices=CONGESTION,
+        choices=CONTROLS,
     )
-    """What the reliable transport reacts to: with ``window``, to losses alone; with ``dctcp``, also
-    to marks of the switches' queues, as RFC 8257 says. The default depends on `paths` and the
-    collective."""
+    """The congestion control (`weft.agents.transport.congestion`): with ``window`` the reliable
+    transport reacts to losses alone; with ``dctcp`` also to marks of the switches' queues, as
+    RFC 8257 says. The default depends on `paths` and the collective."""
     recovery: str | None = option(
         None,
         TEXT,
@@ -270,14 +275,14 @@ class Asked:
         WHOLE,
         "Switches mark from a queue of N packets on.",
         group=TRANSPORT,
-        between=lambda asked: (1 if asked.congestion == "dctcp" else 0, MAX_ECN_PACKETS),
+        between=lambda asked: (1 if heeds_marks(asked.congestion) else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
         counted="packets",
-        otherwise="of dctcp: by rate, delay and hosts",
+        otherwise=f"of {marking_controls('and')}: by rate, delay and hosts",
     )
     """Switches mark a packet that finds so many packets or more in its queue; with 0 they mark
-    none. The default of dctcp follows from rate, delay, queue and the number of flows that meet
-    (`weft.experiments.scenario.longest_path`)."""
+    none. The default where marks are heeded follows from rate, delay, queue and the number of flows
+    that meet (`weft.experiments.scenario.longest_path`)."""
     reorder_packets: int | None = option(
         None,
         WHOLE,
@@ -628,6 +633,8 @@ class Asked:
 
         yield from family_named(self.collective).owners(self)
         yield scheme_of(self.paths)
+        if self.congestion in CONTROLS:
+            yield CONTROLS[self.congestion]
         if self.topology in NETWORKS:
             yield NETWORKS[self.topology]
 
@@ -667,11 +674,14 @@ OPTIONS = _rows()
 
 
 def is_heeded(row: Option, collective: str) -> bool:
-    """Return whether any algorithm of a collective, or a path scheme beside it, goes by an
-    option."""
+    """Return whether any algorithm of a collective, or a path scheme or a congestion control beside
+    it, goes by an option."""
     fullest = family_named(collective).fullest
+    besides: list[dict[str, Any]] = [{}]
+    besides += [{"paths": name} for name, _ in SCHEMES.options()]
+    besides += [{"congestion": name} for name, _ in CONTROLS.options()]
     return any(
-        Asked(collective, algorithms=(algorithm,), paths=paths, **fullest).heeds(row)
+        Asked(collective, algorithms=(algorithm,), **beside, **fullest).heeds(row)
         for algorithm in choices()[collective]
-        for paths in (Asked.paths, *dict(SCHEMES.options()))
+        for beside in besides
     )

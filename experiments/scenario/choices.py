@@ -33,7 +33,6 @@ DTYPE = "uint8"
 REDUCED_DTYPE = "float32"
 """The default types: the second where elements are summed, the first elsewhere."""
 NOTICES = ("never", "at-once", "late")
-CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")
 REORDER_PACKETS = 3
 SPRAYED_REORDER_PACKETS = 32

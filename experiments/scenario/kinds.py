@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.transport.congestion.control import CongestionControl
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import PathScheme
 from weft.experiments.scenario.family import family_of
@@ -26,7 +27,9 @@ def scheme_in(asked: Any) -> PathScheme:
     return scheme
 
 
-def own_values(asked: Any, one: Algorithm | PathScheme) -> tuple[tuple[str, Any], ...]:
-    """Return what is asked of the options of an algorithm's, or a scheme's, own."""
+def own_values(
+    asked: Any, one: Algorithm | PathScheme | CongestionControl
+) -> tuple[tuple[str, Any], ...]:
+    """Return what is asked of options of one's own."""
     own = fields(one.options)
     return tuple((each.name, getattr(asked, each.name, each.default)) for each in own)

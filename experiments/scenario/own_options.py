@@ -1,5 +1,5 @@
-"""Options that kinds of work, algorithms, path schemes, networks and workloads have of their own,
-made a part of the table of all."""
+"""Options that kinds of work, algorithms, path schemes, congestion controls, networks and workloads
+have of their own, made a part of the table of all."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -7,6 +7,7 @@ from dataclasses import field, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
+from weft.agents.transport.congestion.names import CONTROLS
 from weft.base.errors import refuse
 from weft.base.option import GROUPS, Option
 from weft.base.registry import Registry
@@ -22,7 +23,8 @@ IT_IS_FOR = "it is for "
 
 def with_own_options(algorithms: str, families: str) -> Callable[[type[T]], type[T]]:
     """Return what gives a class whose fields are options one for each that a kind of work, an
-    algorithm, a path scheme, a network or a workload has of its own, before it is made a dataclass.
+    algorithm, a path scheme, a congestion control, a network or a workload has of its own, before
+    it is made a dataclass.
 
     Options that cannot be used are left out, and standard error says why.
 
@@ -58,7 +60,7 @@ def _of_registries(*registries: Registry[Any]) -> dict[Any, list[str]]:
 
 def _other_owners() -> dict[Any, list[str]]:
     """Return, by the options, who has them beside kinds of work and algorithms."""
-    owners = _of_registries(SCHEMES, NETWORKS)
+    owners = _of_registries(SCHEMES, CONTROLS, NETWORKS)
     for family in families():
         for one in family.having_options():
             owners.setdefault(one.options, []).append(one.name)
@@ -113,8 +115,8 @@ def _checked(name: str, row: object, taken: Collection[str]) -> Option:
 
 
 def _heeding(name: str, where: Callable[[Any], bool] | None) -> Callable[[Any], bool]:
-    """Return whether a scenario's kind of work, its algorithms, its path scheme, its network or its
-    workload have an option, and heed it, as a function of the scenario.
+    """Return whether a scenario's kind of work, its algorithms, its path scheme, its congestion
+    control, its network or its workload have an option, and heed it, as a function of the scenario.
 
     Args:
         where: says whether the option means anything there; None: it always does.

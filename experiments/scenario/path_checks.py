@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from weft.agents.transport.congestion.names import controls_by, heeds_marks, marking_controls
 from weft.base.errors import InputError, refuse
 from weft.base.option import whole
 from weft.base.units import format_duration
@@ -36,7 +37,7 @@ def with_transport(asked: Asked) -> Asked:
         meets = family_of(asked.collective).meets(asked.collective)
         plain = not scheme.marks and not meets
         without = plain or (never_marks and scheme.entropy == "fixed")
-        congestion = "window" if without else "dctcp"
+        congestion, *_ = controls_by(marks=not without)
     usual_packets = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
     asked = replace(
         asked,
@@ -49,16 +50,17 @@ def with_transport(asked: Asked) -> Asked:
         f"reorder {asked.reorder_packets} means nothing for recovery {asked.recovery}: it is for "
         "selective; leave it out, or say recovery 'selective'",
     )
+    if scheme.entropy != "fixed" and not heeds_marks(asked.congestion):
+        raise InputError(
+            f"congestion {asked.congestion!r}: {asked.paths} goes by congestion marks; leave "
+            f"congestion out, or say {marking_controls('or')}"
+        )
     refuse(
-        scheme.entropy != "fixed" and asked.congestion != "dctcp",
-        f"congestion {asked.congestion!r}: {asked.paths} goes by congestion marks; leave "
-        "congestion out, or say dctcp",
-    )
-    refuse(
-        asked.congestion == "dctcp" and never_marks,
+        heeds_marks(asked.congestion) and never_marks,
         f"switch {asked.switch!r} marks nothing, since its queues stay empty (its links are shaped "
-        f"outside it), and paths {asked.paths!r} with congestion 'dctcp' goes by marks; "
-        "choose the built-in switch (--switch weft), or congestion 'window' with other paths",
+        f"outside it), and paths {asked.paths!r} with congestion {asked.congestion!r} goes by "
+        "marks; choose the built-in switch (--switch weft), or congestion 'window' with other "
+        "paths",
     )
     refuse(
         asked.ecn_threshold_packets and never_marks,
@@ -70,13 +72,14 @@ def with_transport(asked: Asked) -> Asked:
 
 def with_marking(asked: Asked, network: Topology) -> Asked:
     """Fill in from which queue on switches mark, unless the scenario asks for something."""
-    marks = asked.congestion == "dctcp"
+    marks = heeds_marks(asked.congestion)
     if asked.ecn_threshold_packets is not None:
-        refuse(
-            asked.ecn_threshold_packets and not marks,
-            f"ecn-threshold {asked.ecn_threshold_packets} means nothing for congestion "
-            f"{asked.congestion}, which goes by no marks: leave it out, or say congestion 'dctcp'",
-        )
+        if asked.ecn_threshold_packets and not marks:
+            raise InputError(
+                f"ecn-threshold {asked.ecn_threshold_packets} means nothing for congestion "
+                f"{asked.congestion}, which goes by no marks: leave it out, or say congestion "
+                f"{marking_controls('or')!r}"
+            )
         return asked
     packets = Marking.of(network, asked.mtu).threshold_packets if marks else 0
     return replace(asked, ecn_threshold_packets=packets)
@@ -85,12 +88,12 @@ def with_marking(asked: Asked, network: Topology) -> Asked:
 def with_timeouts(asked: Asked, network: Topology) -> Asked:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
-    emulated, marks = has_real_time(asked.world), asked.congestion == "dctcp"
+    emulated, marks = has_real_time(asked.world), heeds_marks(asked.congestion)
     if marks and asked.control_timeout_ns is not None:
         raise InputError(
             f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "
-            "congestion dctcp, where small messages meet the same queues as all others: use "
-            "retransmit-timeout"
+            f"congestion {asked.congestion}, where small messages meet the same queues as all "
+            "others: use retransmit-timeout"
         )
     retransmit_ns, control_ns = asked.retransmit_timeout_ns, asked.control_timeout_ns
     if retransmit_ns is None:

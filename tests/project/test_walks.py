@@ -1164,3 +1164,104 @@ def test_an_engine_is_one_file_of_another_package(tmp_path: Path) -> None:
     assert results["verified"]
     assert "say thread:here" in weft(tmp_path, *asked, "--on", "thread:there", status=2)
     assert "ray://HOST:PORT, thread:here" in weft(tmp_path, *asked, "--on", "no", status=2)
+
+
+CONTROL = '''
+"""A window that stays as it begins, but for losses, after which it is one packet for a while."""
+
+from weft.agents.transport.congestion.control import CongestionControl
+from weft.agents.wire.compiled import internal
+from weft.base.option import TRANSPORT, WHOLE, option
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Own:
+    calm_packets: int = option(
+        8, WHOLE, "Packets that a calm sender has under way.", group=TRANSPORT, name="calm",
+        between=(1, 64), counted="packets",
+    )
+
+
+@internal
+def in_packets(packets):
+    return 256 * packets
+
+
+class Calm(CongestionControl):
+    name = "calm"
+    about = "nothing"
+    options = Own
+
+    def first_window(self, endpoint, pair):
+        return 256 * endpoint.control_options[0]
+
+    @staticmethod
+    def after_acknowledgement(endpoint, pair, packets, now):
+        return in_packets(endpoint.control_options[0])
+
+    @staticmethod
+    def after_loss(endpoint, pair):
+        return in_packets(1)
+
+
+CONTROL = Calm()
+'''
+
+ENDPOINT = """
+from weft.agents.transport import Endpoint, TransportOptions
+
+options = TransportOptions(congestion="calm", congestion_options=(("calm_packets", 5),))
+endpoint = Endpoint(1, options=options)
+endpoint.create_rc()
+print(endpoint.row_of(0).window)
+"""
+
+
+@pytest.mark.system
+def test_a_congestion_control_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "calm", CONTROL, "weft.congestion_controls", "control")
+    helped = " ".join(weft(tmp_path, "run", "allgather", "--help").split())
+    assert "to losses (window), to marks (dctcp) or to nothing (calm)." in helped
+    assert "--calm N Packets that a calm sender has under way. [8]" in helped
+    assert completed(tmp_path, "allgather", "--congestion", "c") == ["calm"]
+    assert python(tmp_path, ENDPOINT).split() == [str(5 * 256)]
+
+    words = ["run", "many-to-one", "--topology", "single", "--hosts-per-leaf", "2", "--out", "out"]
+    far = [*words, "--world", "simulated", "--delay", "1ms", "--rate", "1Gbit", "--json"]
+    calm = [*far, "--congestion", "calm"]
+    one, four, most = (
+        json.loads(weft(tmp_path, *calm, "--calm", packets))["runs"][0]
+        for packets in ("1", "4", "64")
+    )
+    # 256 packets, whose round trips are 4 ms and little more.
+    assert one["verified"] and 256 * 4e6 < one["completion_ns"] < 265 * 4e6
+    assert four["verified"] and 3.9 < one["completion_ns"] / four["completion_ns"] < 4.1
+    assert 4 * 4e6 < most["completion_ns"] < 6 * 4e6
+    assert most["scenario"]["calm_packets"] == 64
+    assert "--calm 64" in (tmp_path / "out" / "report.html").read_text()
+    # Once a packet is lost there is one under way until the next acknowledgement.
+    lossy = [*calm, "--calm", "4", "--loss", "0.02"]
+    (lost,) = json.loads(weft(tmp_path, *lossy))["runs"]
+    assert lost["verified"] and lost["completion_ns"] > four["completion_ns"]
+    (usual,) = json.loads(weft(tmp_path, *far))["runs"]
+    assert usual["scenario"]["congestion"] == "dctcp"
+    emulated = [*words, "--size", "16KiB", "--congestion", "calm", "--no-predict", "--json"]
+    assert json.loads(weft(tmp_path, *emulated))["runs"][0]["verified"]
+
+    refused = weft(tmp_path, *calm, "--calm", "65", status=2)
+    assert "calm 65 is out of range: a whole number from 1 to 64" in refused
+    refused = weft(tmp_path, *far, "--calm", "4", status=2)
+    assert "calm 4 means nothing for many-to-one by direct: it is for calm;" in refused
+    refused = weft(tmp_path, *calm, "--paths", "reps", status=2)
+    assert "congestion 'calm': reps goes by congestion marks" in refused
+
+
+def test_a_congestion_control_that_cannot_be_compiled_is_named(tmp_path: Path) -> None:
+    wrong = CONTROL.replace("return in_packets(1)", "return pair.nonsense")
+    package(tmp_path, "calm", wrong, "weft.congestion_controls", "control")
+    words = ["run", "many-to-one", "--topology", "single", "--world", "simulated"]
+    said = weft(tmp_path, *words, "--congestion", "calm", status=1)
+    assert "'calm' of another package (calm.Calm): compiling after_loss failed" in said
+    assert "Traceback" not in said

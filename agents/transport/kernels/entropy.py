@@ -8,6 +8,7 @@ pair's own, or at a timeout the next of those that it was given.
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import add_event
+from weft.agents.transport.kernels.window import after_round, set_window
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import HAS_PAYLOAD
@@ -20,9 +21,6 @@ _PORT_MASK = 0x3FFF
 """The dynamic ports, as RoCEv2 has them."""
 CONGESTED_ROUNDS = 3
 """PLB: so many congested rounds in a row are reason to take another path."""
-SMALLEST_WINDOW = 256
-"""DCTCP's smallest window, in 1/256 packets: many senders to one receiver may each have one packet
-on its way."""
 
 
 @internal
@@ -143,12 +141,8 @@ def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: 
 
 @internal
 def end_round(endpoint: at.EndpointState, pair: at.PairState, now: int) -> None:
-    """Judge a round by its marks (DCTCP: RFC 8257, 3.3; PLB: SIGCOMM 2022, section 3)."""
-    if endpoint.congestion == at.DCTCP:
-        pair.alpha += (pair.marked * at.ONE_ALPHA // pair.acked - pair.alpha) // 16
-        if pair.marked:
-            smaller = pair.window - pair.window * pair.alpha // (2 * at.ONE_ALPHA)
-            pair.window = max(SMALLEST_WINDOW, smaller)
+    """Judge a round by its marks (PLB: SIGCOMM 2022, section 3)."""
+    set_window(endpoint, pair, after_round(endpoint, pair))
     if endpoint.entropy == at.PLB:
         pair.congested_rounds = pair.congested_rounds + 1 if 4 * pair.marked > pair.acked else 0
         if pair.congested_rounds >= CONGESTED_ROUNDS:

@@ -29,9 +29,9 @@ from weft.agents.transport.kernels.state import (
     advance,
     fail,
     go_back,
-    slow_down,
     timeout_of,
 )
+from weft.agents.transport.kernels.window import slow_down
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
@@ -184,11 +184,11 @@ def send_request(
 
 
 @internal
-def go_back_once(pair: at.PairState) -> None:
+def go_back_once(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Send or ask again for what is missing, but once for each, however often we hear of it."""
     if pair.rewound_at != pair.unacknowledged:
         pair.rewound_at = pair.unacknowledged
-        go_back(pair)
+        go_back(endpoint, pair)
 
 
 @internal
@@ -241,7 +241,7 @@ def receive_selective_acknowledgement(
     if pair.board:
         if at.Board(pair.board).sacked_count and find_lost(endpoint, pair):
             pair.timed_psn = -1
-            slow_down(pair)
+            slow_down(endpoint, pair)
         seek(endpoint, pair)
 
 
@@ -261,11 +261,11 @@ def take_promise(
 def ask_again(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Ask again for READ responses that are missing."""
     if endpoint.recovery != at.SELECTIVE:
-        go_back_once(pair)
+        go_back_once(endpoint, pair)
     elif pair.rewound_at != pair.unacknowledged:
         pair.rewound_at = pair.unacknowledged
         lose_reads(endpoint, pair)
-        slow_down(pair)
+        slow_down(endpoint, pair)
         seek(endpoint, pair)
 
 
@@ -283,16 +283,16 @@ def receive_cumulative_acknowledgement(
         if sequence < pair.unacknowledged:
             return
         if not acknowledge(endpoint, pair, index, sequence + 1, now):
-            go_back_once(pair)
+            go_back_once(endpoint, pair)
         return
     endpoint.statistics.naks_received += 1
     if sequence < pair.unacknowledged or syndrome >> 5 != 3:
         return
     if not acknowledge(endpoint, pair, index, sequence, now):
-        go_back_once(pair)
+        go_back_once(endpoint, pair)
     elif syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
         pair.probing = 0
-        go_back_once(pair)
+        go_back_once(endpoint, pair)
     else:
         fail(endpoint, pair, index, syndrome, fields.psn & PSN_MASK)
 

@@ -22,12 +22,17 @@ from weft.agents.transport.kernels.memory import (
     work_at,
 )
 from weft.agents.transport.kernels.relay import go_on, retire_write
+from weft.agents.transport.kernels.window import (
+    after_acknowledgement,
+    after_rash_timeout,
+    set_window,
+    slow_down,
+)
 from weft.agents.wire.compiled import internal
 
 _HEAD_BYTES = at.Piece.dtype.itemsize
 _READ_BYTES = at.Read.dtype.itemsize
 
-MINIMUM_WINDOW = 4 * 256
 SMALL = 256
 """Bytes of a message that is repeated early: a control message."""
 
@@ -106,8 +111,7 @@ def timeout_of(endpoint: at.EndpointState, pair: at.PairState) -> int:
     minimum = endpoint.minimum_timeout
     measured = pair.smoothed_rtt + 4 * pair.rtt_variation + endpoint.acknowledge_interval
     timeout = measured if pair.smoothed_rtt else endpoint.initial_timeout
-    rash = endpoint.congestion != at.DCTCP  # there, queues may be full on every way
-    if rash and endpoint.rate_bps and is_cheap_to_repeat(pair):
+    if endpoint.repeats_early and endpoint.rate_bps and is_cheap_to_repeat(pair):
         flight = pair.send_highest - pair.unacknowledged
         flight_ns = flight * endpoint.path_mtu * 8_000_000_000 // endpoint.rate_bps
         minimum = min(minimum, endpoint.control_timeout + 2 * flight_ns)
@@ -117,21 +121,13 @@ def timeout_of(endpoint: at.EndpointState, pair: at.PairState) -> int:
 
 
 @internal
-def go_back(pair: at.PairState) -> None:
+def go_back(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Send again from the oldest packet that is not acknowledged; slow down once a window."""
     pair.send_next = pair.unacknowledged
     pair.send_work = pair.first_work
     pair.acknowledge_asked = pair.unacknowledged
     pair.timed_psn = -1
-    slow_down(pair)
-
-
-@internal
-def slow_down(pair: at.PairState) -> None:
-    """Halve the window, once a window, as something is lost."""
-    if pair.unacknowledged >= pair.recovery_end:
-        pair.window = min(pair.window, max(MINIMUM_WINDOW, pair.window // 2))
-        pair.recovery_end = pair.send_highest
+    slow_down(endpoint, pair)
 
 
 @internal
@@ -188,16 +184,15 @@ def advance(
     if pair.timed_psn >= 0 and reached > pair.timed_psn:
         measure(pair, now)
     pair.retries = 0
-    limit = endpoint.maximum_window * 256
     if pair.probing and reached > before + 1:
         if selective:
             restore(endpoint, pair)
         else:
             undo_go_back(pair)
-        pair.window = min(2 * pair.window, limit)
+        set_window(endpoint, pair, after_rash_timeout(endpoint, pair))
     pair.probing = 0
     pair.last_progress = now
-    pair.window = min(limit, pair.window + (reached - before) * 65536 // pair.window)
+    set_window(endpoint, pair, after_acknowledgement(endpoint, pair, reached - before, now))
     first = pair.first_work
     relay = complete_work(endpoint, pair, index, reached)
     is_done = pair.first_work > first

@@ -33,9 +33,9 @@ from weft.agents.transport.kernels.responder import (
 from weft.agents.transport.kernels.state import (
     fail,
     go_back,
-    slow_down,
     timeout_of,
 )
+from weft.agents.transport.kernels.window import slow_down
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (
     PSN_MASK,
@@ -158,9 +158,9 @@ def serve_timeout(endpoint: at.EndpointState, pair: at.PairState, index: int, no
     leave_path(endpoint, pair, index, now)
     if endpoint.recovery == at.SELECTIVE:
         lose_all(endpoint, pair)
-        slow_down(pair)
+        slow_down(endpoint, pair)
     else:
-        go_back(pair)
+        go_back(endpoint, pair)
     pair.timer = now + timeout_of(endpoint, pair)
 
 

@@ -21,6 +21,7 @@ from tests.support.transport_pair import A, B, Pair, pattern
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.agents.transport import layout as at
+from weft.agents.transport.congestion.controls import dctcp
 from weft.agents.transport.kernels import entropy as entropy
 from weft.agents.wire.headers import Opcode
 from weft.base.deferred import numba
@@ -127,7 +128,7 @@ def test_the_window_follows_dctcps_estimate() -> None:
         if part:
             window = max(1.0, window * (1 - alpha / 2))
         row = pair.a.row_of(0)
-        assert abs(row.alpha / at.ONE_ALPHA - alpha) < 0.002
+        assert abs(row.control[dctcp.ALPHA] / dctcp.ONE - alpha) < 0.002
         assert abs(row.window / 256 - window) < 0.3
 
 
@@ -369,7 +370,7 @@ def test_ports_and_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(TransportMisuse, match="reps"):
         sprayed.left.set_source_ports([50_000])
     for options, text in (
-        (TransportOptions(congestion="cubic"), "window or dctcp"),  # type: ignore[arg-type]
+        (TransportOptions(congestion="cubic"), "window or dctcp"),
         (TransportOptions(recovery="none"), "go-back-n or selective"),  # type: ignore[arg-type]
         (TransportOptions(entropy="spray"), "fixed or reps or plb"),  # type: ignore[arg-type]
         (TransportOptions(reorder_packets=0), "at least 1"),

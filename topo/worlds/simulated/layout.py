@@ -158,6 +158,7 @@ STACK_BYTES = ETHERNET_BYTES + IP_BYTES + UDP_BYTES
 JIT = Jit(
     "simulated",
     (*ENGINE.sources, *AGENTS.sources, *Path(__file__).resolve().parent.glob("*.py")),
+    brought=AGENTS.brought,
     error_model="numpy",
 )
 compiled, internal = JIT.compiled, JIT.internal

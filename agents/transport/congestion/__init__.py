@@ -1,0 +1,1 @@
+"""Congestion controls: what governs how many packets a connection has under way."""

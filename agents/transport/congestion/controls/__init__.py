@@ -1,0 +1,1 @@
+"""Weft's own congestion controls, a module each."""
