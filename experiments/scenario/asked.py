@@ -633,7 +633,7 @@ class Asked:
 
         yield from family_named(self.collective).owners(self)
         yield scheme_of(self.paths)
-        if self.congestion in CONTROLS:
+        if self.congestion is not None and self.congestion in CONTROLS:
             yield CONTROLS[self.congestion]
         if self.topology in NETWORKS:
             yield NETWORKS[self.topology]

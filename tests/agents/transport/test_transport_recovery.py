@@ -154,7 +154,7 @@ def test_random_faults_are_overcome(
     options = TransportOptions(
         retries=100,
         recovery=recovery,  # type: ignore[arg-type]
-        congestion=congestion,  # type: ignore[arg-type]
+        congestion=congestion,
         entropy=entropy,  # type: ignore[arg-type]
         reorder_packets=reorder,
     )
