@@ -227,11 +227,11 @@ def report(
     from weft.experiments.results.network import SCHEMA, NetworkResults
     from weft.experiments.results.results import Results
 
+    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
     if schema_of(folder) == SCHEMA:
         made = network.render(NetworkResults.read(folder))
     else:
         made = render(Results.read(folder))
-    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
     written = write_page(made, file)
     print(written.resolve())
 
