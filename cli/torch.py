@@ -138,7 +138,7 @@ def run(
     switches, which multicast and add for it; the rendezvous goes by a network of its own.
     """
     from weft.cli.torch_run import run_to_folder
-    from weft.experiments.families.programs.torch_run import LIMIT_S, TorchOptions
+    from weft.experiments.families.programs.asked import LIMIT_S, TorchOptions
 
     algorithms = {
         "allgather": allgather,

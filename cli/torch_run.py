@@ -10,14 +10,9 @@ from typing import Any, NoReturn
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
+from weft.experiments.families.programs.asked import TorchOptions, check_program
 from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
-from weft.experiments.families.programs.torch_run import (
-    TRACE,
-    TorchOptions,
-    check,
-    check_program,
-    torch_run,
-)
+from weft.experiments.families.programs.torch_run import TRACE, check, torch_run
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.scenario.options import from_options

@@ -489,7 +489,8 @@ class Net:
             MachineError: torch is not installed.
             RunError: a process of the network has ended.
         """
-        from weft.experiments.families.programs.torch_run import TorchOptions, torch_run
+        from weft.experiments.families.programs.asked import TorchOptions
+        from weft.experiments.families.programs.torch_run import torch_run
         from weft.experiments.runs.folder import claimed
 
         self.controller  # noqa: B018 - raises unless the network is up

@@ -15,8 +15,8 @@ from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError
 from weft.experiments.families.pipeline.files import read_schedule
+from weft.experiments.families.programs.asked import TorchOptions, check_program
 from weft.experiments.families.programs.results import TorchRun
-from weft.experiments.families.programs.torch_run import TorchOptions, check_program
 from weft.switch.compiler import CompileError, compile_program
 from weft.topo.own import read_network
 from weft.topo.worlds.emulated.testbeds import read_script

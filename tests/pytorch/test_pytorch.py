@@ -22,6 +22,7 @@ from weft.cli.torch import app as torch_app
 from weft.cli.torch import limit_s
 from weft.controller import Plan
 from weft.controller.features.aggregation import plan_aggregation, trees_of
+from weft.experiments.families.programs.asked import TorchOptions, check_program
 from weft.experiments.families.programs.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.families.programs.management import free_network
 from weft.experiments.families.programs.ranks import MOST_LINE, LineCutter, Rank
@@ -32,8 +33,6 @@ from weft.experiments.families.programs.results import (
     trace_of,
 )
 from weft.experiments.families.programs.torch_run import (
-    TorchOptions,
-    check_program,
     failure,
     fixed_point_notes,
     notes_on_backends,

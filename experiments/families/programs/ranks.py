@@ -345,35 +345,28 @@ class LineCutter:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._parts: list[str] = []
-        """Of the line that has not ended."""
-        self._held = 0
-        """How many characters they have."""
+        self._held = ""
+        """What there is of the line that has not ended; no more than `MOST_LINE`."""
 
     def take(self, chunk: bytes) -> None:
         """Take what has come; nothing is the end."""
-        *lines, rest = self._decoder.decode(chunk, final=not chunk).split("\n")
-        for line in lines:
-            self._hold(line)
-            self._end(whole=True)
-        self._hold(rest)
+        text = self._held + self._decoder.decode(chunk, final=not chunk)
+        *lines, rest = map(_pieces, text.split("\n"))
+        for *pieces, last in lines:
+            self._say_all([*pieces, last.removesuffix("\r")])
+        *pieces, self._held = rest
+        self._say_all(pieces)
         if not chunk and self._held:
-            self._end(whole=False)
+            self._say(self._held)
+            self._held = ""
 
-    def _hold(self, text: str) -> None:
-        while self._held + len(text) > MOST_LINE:
-            room = MOST_LINE - self._held
-            self._parts.append(text[:room])
-            self._end(whole=False)
-            text = text[room:]
-        if text:
-            self._parts.append(text)
-            self._held += len(text)
+    def _say_all(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            self._say(text)
 
-    def _end(self, *, whole: bool) -> None:
-        line = "".join(self._parts)
-        self._parts, self._held = [], 0
-        self._say(line.removesuffix("\r") if whole else line)
+
+def _pieces(text: str) -> list[str]:
+    return [text[first : first + MOST_LINE] for first in range(0, len(text), MOST_LINE)] or [""]
 
 
 class _Printed:
