@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
+from weft.agents.fused.device import FLOPS, LAUNCH_NS, MEMORY_BYTES_PER_S, PUT_NS
 from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import refuse
 from weft.base.option import (
@@ -86,7 +87,7 @@ class FusedAsked:
         None,
         replace(FACTOR, check=_check_between),
         "FLOP/s of the declared device.",
-        otherwise="22.6e12",
+        otherwise=f"{FLOPS / 1e12:g}e12",
         between=(1, 1e21),
     )
     """What all workgroups of the device compute with together. The defaults are those of AMD's data
@@ -95,7 +96,7 @@ class FusedAsked:
         None,
         replace(FACTOR, check=_check_between),
         "Bytes/s of its memory.",
-        otherwise="1.6384e12",
+        otherwise=f"{MEMORY_BYTES_PER_S / 1e12:g}e12",
         between=(1, 1e21),
     )
     """What all workgroups of the device read and write together."""
@@ -105,7 +106,7 @@ class FusedAsked:
         "What it takes to launch a kernel on it.",
         name="launch-time",
         metavar="TIME",
-        otherwise="5us",
+        otherwise=DURATION.write(int(LAUNCH_NS)),
         between=(0, 10**12),
     )
     put_ns: int | None = _option(
@@ -114,7 +115,7 @@ class FusedAsked:
         "What a put takes of its workgroup's time.",
         name="put-time",
         metavar="TIME",
-        otherwise="250ns",
+        otherwise=DURATION.write(int(PUT_NS)),
         between=(0, 10**12),
     )
     task_order: str | None = _option(

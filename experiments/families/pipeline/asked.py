@@ -16,6 +16,7 @@ from weft.base.option import (
 )
 from weft.experiments.families.pipeline.names import (
     COMMUNICATION,
+    EFFICIENCY,
     PIPELINE,
     PIPELINE_MODELS,
     PIPELINE_SLOWDOWN,
@@ -129,6 +130,6 @@ class PipelineAsked:
         replace(FACTOR, check=_check_efficiency),
         "Which part of a V100's peak FLOP/s a device computes with.",
         group=PIPELINES,
-        otherwise="0.4",
+        otherwise=str(EFFICIENCY),
         between=(0.0001, 1000),
     )

@@ -15,6 +15,7 @@ from math import ceil, prod
 
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, shown
+from weft.experiments.families.pipeline.names import EFFICIENCY
 from weft.experiments.families.pipeline.timing import Times
 
 Shape = tuple[int, ...]
@@ -416,9 +417,6 @@ HOST_RATE_BPS = 10_000_000_000
 V100_PEAK_FLOPS = {"float16": 125e12, "float32": 15.7e12}
 """The most FLOP/s of a V100 by type, half precision on its tensor cores (NVIDIA's data sheet of the
 V100 with NVLink)."""
-EFFICIENCY = 0.4
-"""Which part of that training reaches, so that a device has 50 or 6.3 TFLOP/s. Chosen; a scenario
-may say otherwise."""
 
 
 def device_flops(model: Model, efficiency: float = EFFICIENCY) -> float:

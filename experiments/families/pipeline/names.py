@@ -84,3 +84,8 @@ def _of_file(algorithm: str) -> list[str]:
     """Return the parts of an algorithm whose schedule is a file's, which may have slashes."""
     path, _, rest = algorithm.partition(FILE_ENDING)
     return [path + FILE_ENDING, *(part for part in rest.split("/") if part)]
+
+
+EFFICIENCY = 0.4
+"""Which part of a V100's peak training reaches, so that a device has 50 or 6.3 TFLOP/s. Chosen; a
+scenario may say otherwise."""

@@ -8,8 +8,8 @@ from weft.base.units import shown
 from weft.experiments.families.flows.checks import check_slowdown
 from weft.experiments.families.pipeline.asked import PipelineAsked
 from weft.experiments.families.pipeline.load import Training, training
-from weft.experiments.families.pipeline.models import EFFICIENCY
 from weft.experiments.families.pipeline.names import (
+    EFFICIENCY,
     PIPELINE,
     PIPELINE_MODELS,
     PIPELINE_SLOWDOWN,
