@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TypeGuard
@@ -16,6 +17,7 @@ from typing import TypeGuard
 import pytest
 from google.protobuf import text_format
 
+from weft.agents.collectives.names import ALGORITHMS
 from weft.controller.features.registry import FEATURES
 from weft.experiments.scenario.families import families
 from weft.switch.compiler import compile_cached
@@ -478,6 +480,35 @@ def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
         if pattern.search(text) or text.startswith("weft.experiments.families.")
     ]
     assert not wrong
+
+
+def test_only_algorithms_tell_one_by_its_name_and_ask_for_their_options() -> None:
+    """All others ask what an algorithm is like, and what it needs of a network."""
+    own = {each.name for name in ALGORITHMS.own for each in fields(ALGORITHMS[name].options)}
+    asked = ("asked", "scenario", "_scenario", "request", "task")
+
+    def is_wrong(node: ast.AST) -> bool:
+        if isinstance(node, ast.Compare):
+            known = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+            names = {last_name(each) for each in ast.walk(node)}
+            return bool(known & set(ALGORITHMS.own) and names & {"algorithm", "algorithms"})
+        return (
+            isinstance(node, ast.Attribute) and node.attr in own and last_name(node.value) in asked
+        )
+
+    wrong = [
+        f"{name_of(file)}:{node.lineno}: {ast.unparse(node)}"
+        for file in modules(*PACKAGES)
+        if not name_of(file).startswith(("agents/collectives/algorithms/", "tools/"))
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.expr) and is_wrong(node)
+    ]
+    assert not wrong, "ask weft.agents.collectives.algorithm.Algorithm"
+
+
+def last_name(node: ast.AST) -> str:
+    """The name of a variable or of an attribute."""
+    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def test_only_worlds_tell_one_by_its_name() -> None:

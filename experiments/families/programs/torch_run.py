@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import msgspec
 
 from weft.agents.collectives.fixed_point import losses, saturation
+from weft.agents.collectives.registry import named
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import refuse
 from weft.controller import Plan
@@ -411,7 +412,8 @@ def fixed_point_notes(ranks: Sequence[TorchRank]) -> list[str]:
     into their 32 bits."""
     lost = losses(rank.statistics for rank in ranks)
     too_large = saturation(rank.statistics for rank in ranks)
-    names = [each.name for rank in ranks for each in rank.collectives if each.algorithm == "switch"]
+    done = [each for rank in ranks for each in rank.collectives]
+    names = [each.name for each in done if (kind := named(each.algorithm)) and kind.adds]
     options = {
         f"--{'reduce-scatter' if 'reduce_scatter' in name else 'allreduce'} ring" for name in names
     }
