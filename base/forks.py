@@ -1,34 +1,64 @@
 """The side of a fork server that forks: a process that has loaded what many others need, and makes
 them of itself. Forking takes milliseconds where importing and loading take up to seconds.
 
-It serves one other process, by a connection. When that closes, or its process is gone, the server
-ends, and its children with it: it kills and reaps them, and they die with it, too.
+It serves one other process (`weft.base.fork_server`) by a connection. When that closes, or its
+process is gone, the server ends, and its children with it: it kills and reaps them, and they die
+with it, too.
 """
 
+import gc
 import os
 import select
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
+import msgspec
+
+from weft.base.errors import MachineError
+from weft.base.garbage import uncollected
 from weft.base.libc import die_with_parent
 
+ALL = -1
+"""In place of a child's number: the server and all that it has forked."""
+MOST_BYTES = 1 << 16
+MOST_FILES = 8
 
-class Forks:
-    """The children of a fork server, each with the number that it was asked for by.
+Load = Callable[[Sequence[str]], object]
+"""Loads what children need; raises MachineError where that cannot be done."""
+Work = Callable[[bytes, Sequence[int]], int]
+"""Does what a child is forked for, is told what and given open files, and returns its exit
+status."""
 
-    Args:
-        connection: to the process that is served.
-        ended: told of each child that has ended: its number, process id and exit status, negative
-            for a signal.
-    """
 
-    def __init__(self, connection: socket.socket, ended: Callable[[int, int, int], None]) -> None:
-        self._connection = connection
-        self._ended = ended
+class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A child is to be forked, or to get a signal. With the former come files; the first says what
+    is to be done."""
+
+    number: int
+    signal: int = 0
+
+
+class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A child has begun or ended; or the server is ready, or all children are gone."""
+
+    number: int
+    pid: int = 0
+    status: int | None = None
+    """As os.waitstatus_to_exitcode returns it; None: it has begun."""
+    error: str = ""
+    """Why the server cannot work."""
+
+
+class _Forks:
+    """The children of a fork server."""
+
+    def __init__(self, connection: socket.socket, work: Work) -> None:
+        self._connection, self._work = connection, work
         self._numbers: dict[int, int] = {}
         """Of the children, by process."""
         self._awake, self._wake = socket.socketpair()
@@ -38,72 +68,103 @@ class Forks:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the other process's to handle
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
 
-    def serve(self, take: Callable[[], bool]) -> None:
-        """Serve until nothing more can come.
+    def tell(self, news: News) -> None:
+        """Send news, if there is anybody who hears it."""
+        with suppress(OSError):
+            self._connection.send(msgspec.json.encode(news))
 
-        Args:
-            take: takes what has come by the connection, and returns whether more may come.
-        """
+    def serve(self) -> None:
+        """Serve until the other process is gone."""
         try:
-            more = True
-            while more:
+            while self._take():
+                with suppress(ChildProcessError):
+                    while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                        self._ended(*found)
                 select.select([self._connection, self._awake], [], [])
                 with suppress(BlockingIOError):
                     self._awake.recv(4096)
-                more = take()
-                self._reap()
         finally:
-            self.kill_all()
+            self._kill_all()
 
-    def fork(self, number: int, work: Callable[[], int]) -> int:
-        """Fork a child, and return its process id.
+    def _take(self) -> bool:
+        """Do what has been asked for; return whether more may come."""
+        while select.select([self._connection], [], [], 0)[0]:
+            data, files, _, _ = socket.recv_fds(self._connection, MOST_BYTES, MOST_FILES)
+            if not data:
+                return False
+            asked = msgspec.json.decode(data, type=Asked)
+            if not asked.signal:
+                pid = fork(partial(self._child, files))
+                self._numbers[pid] = asked.number
+                for each in files:
+                    os.close(each)
+                self.tell(News(asked.number, pid))
+            elif asked.number == ALL:
+                self._kill_all()
+                self.tell(News(ALL))
+            else:
+                for pid in (pid for pid, of in self._numbers.items() if of == asked.number):
+                    os.kill(pid, asked.signal)
+        return True
 
-        Args:
-            work: what it does; returns its exit status.
-        """
-        sys.stdout.flush()
-        sys.stderr.flush()
-        server = os.getpid()
-        pid = os.fork()
-        if pid:
-            self._numbers[pid] = number
-            return pid
-        status = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-                signal.signal(each, signal.SIG_DFL)
-            for opened in (self._connection, self._awake, self._wake):
-                opened.close()
-            die_with_parent(server)
-            status = work()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            for stream in (sys.stdout, sys.stderr):
-                with suppress(Exception):
-                    stream.flush()
-            os._exit(status & 0xFF)
+    def _child(self, files: Sequence[int]) -> int:
+        signal.set_wakeup_fd(-1)
+        for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, signal.SIG_DFL)
+        for opened in (self._connection, self._awake, self._wake):
+            opened.close()
+        told = os.pread(files[0], os.fstat(files[0]).st_size, 0)
+        os.close(files[0])
+        return self._work(told, files[1:])
 
-    def send_signal(self, number: int, sent: int) -> None:
-        """Send a signal to the children of a number."""
-        for pid, of in self._numbers.items():
-            if of == number:
-                os.kill(pid, sent)
-
-    def kill_all(self) -> None:
+    def _kill_all(self) -> None:
         """Kill every child that is left, a stopped one, too, and tell of their ends."""
         for pid in self._numbers:
             os.kill(pid, signal.SIGKILL)
         for pid in [*self._numbers]:
-            self._tell(*os.waitpid(pid, 0))
+            self._ended(*os.waitpid(pid, 0))
 
-    def _reap(self) -> None:
-        with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                self._tell(*found)
+    def _ended(self, pid: int, status: int) -> None:
+        number = self._numbers.pop(pid, ALL)
+        self.tell(News(number, pid, os.waitstatus_to_exitcode(status)))
 
-    def _tell(self, pid: int, status: int) -> None:
-        self._ended(self._numbers.pop(pid, -1), pid, os.waitstatus_to_exitcode(status))
+
+def fork(work: Callable[[], int]) -> int:
+    """Fork a child that does something, ends with its exit status, and dies with this process;
+    return its process id."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        die_with_parent(parent)
+        status = work()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(status & 0xFF)
+
+
+def be_fork_server(load: Load, work: Work) -> None:
+    """Be a fork server; the arguments of the process are the descriptor of its connection, and what
+    ``load`` is told."""
+    descriptor, *arguments = sys.argv[1:]
+    die_with_parent(os.getppid())  # it may be 0: one outside of this PID namespace
+    forks = _Forks(socket.socket(fileno=int(descriptor)), work)
+    try:
+        with uncollected():
+            load(arguments)
+            gc.freeze()  # children share what is loaded instead of copying it at collections
+    except MachineError as error:
+        forks.tell(News(ALL, error=str(error)))
+        return
+    forks.tell(News(ALL, os.getpid()))
+    forks.serve()

@@ -1,8 +1,9 @@
 """The parent of the ranks' processes: it loads torch and Weft's compiled code once, and forks a
 process into each host's namespaces.
 
-``python -m weft.pytorch.fork_server FD PID ALGORITHM...`` is that process. It ends, and its ranks
-with it, when the runner's end of its socket closes.
+``python -m weft.pytorch.fork_server FD ALGORITHM...`` is that process, a fork server
+(`weft.base.forks`). Each rank gets files of the network and the mount namespace, and those that
+become standard output and standard error.
 """
 
 import contextlib
@@ -10,17 +11,16 @@ import gc
 import importlib
 import os
 import random
-import select
 import signal
-import socket
 import sys
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from weft.base.forks import Forks
-from weft.base.libc import CLONE_NEWNET, CLONE_NEWNS, check_call, die_with_parent, libc
+from weft.base.errors import MachineError
+from weft.base.forks import be_fork_server
+from weft.base.libc import CLONE_NEWNET, CLONE_NEWNS, check_call, libc
 
 _MS_BIND = 4096
 _MS_REC = 16384
@@ -28,14 +28,10 @@ _MS_PRIVATE = 1 << 18
 USUAL = ("torch.distributed.fsdp", "torch.distributed.tensor", "torch._dynamo")
 """What most programs load sooner or later, optimizers included: once is quicker than in each
 rank."""
-MOST_BYTES = 1 << 16
-FILES = 4
-"""What is sent with each request to fork: files of the network and the mount namespace, and those
-that become standard output and standard error."""
 
 
 class Program(msgspec.Struct, frozen=True):
-    """What a rank runs, in a file."""
+    """What a rank runs."""
 
     command: list[str]
     """A script, or ``-m`` and a module, and its arguments."""
@@ -46,58 +42,18 @@ class Program(msgspec.Struct, frozen=True):
     """The folder with the ``hosts`` that it sees in ``/etc``."""
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The runner wants something of the server."""
-
-    rank: int
-    program: str = ""
-    """The path of the `Program` of a rank that is to be forked."""
-    signal: int = 0
-    """A signal for the rank's process."""
-
-
-class News(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The server says that it is ready (rank -1), or that a rank has been forked or has ended."""
-
-    rank: int
-    pid: int = 0
-    status: int | None = None
-    """As os.waitstatus_to_exitcode returns it; None: it has begun."""
-    error: str = ""
-    """Why the server cannot work."""
-
-
-def send(
-    connection: socket.socket, message: msgspec.Struct, files: list[int] | None = None
-) -> None:
-    """Send a message, with files."""
-    socket.send_fds(connection, [msgspec.json.encode(message)], files or [])
-
-
-def main() -> None:
-    """Be the server; arguments: the descriptor of its socket, the runner's process id, and the
-    algorithms to get ready for."""
-    descriptor, *algorithms = sys.argv[1:]
-    connection = socket.socket(fileno=int(descriptor))
-    die_with_parent(os.getppid())
-    try:
-        _load(algorithms)
-    except ImportError as error:
-        send(connection, News(-1, error=str(error)))
-        return
-    send(connection, News(-1, os.getpid()))
-    _serve(connection)
-
-
-def _load(algorithms: list[str]) -> None:
+def _load(algorithms: Sequence[str]) -> None:
     """Load what all ranks need."""
-    import torch
-    import torch.distributed
-    import torch.optim.optimizer
+    try:
+        import torch
+        import torch.distributed
+        import torch.optim.optimizer
 
-    from weft.agents.drivers.rank import warm_up
-    from weft.pytorch import backend  # noqa: F401
-    from weft.pytorch.fused import operators  # noqa: F401
+        from weft.agents.drivers.rank import warm_up
+        from weft.pytorch import backend  # noqa: F401
+        from weft.pytorch.fused import operators  # noqa: F401
+    except ImportError as error:
+        raise MachineError(f"torch cannot be loaded: {error}") from error
 
     for name in USUAL:
         with contextlib.suppress(Exception):
@@ -105,44 +61,18 @@ def _load(algorithms: list[str]) -> None:
 
     torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
     warm_up(algorithms or None)
-
-
-def _serve(connection: socket.socket) -> None:
-    def ended(rank: int, pid: int, status: int) -> None:
-        with contextlib.suppress(OSError):  # the runner is gone
-            send(connection, News(rank, pid, status))
-
-    forks = Forks(connection, ended)
-
-    def take() -> bool:
-        while select.select([connection], [], [], 0)[0]:
-            data, files, _, _ = socket.recv_fds(connection, MOST_BYTES, FILES)
-            if not data:
-                return False
-            request = msgspec.json.decode(data, type=Request)
-            if request.program:
-                pid = forks.fork(request.rank, partial(_rank_process, request.program, files))
-                for each in files:
-                    os.close(each)
-                send(connection, News(request.rank, pid))
-            else:
-                forks.send_signal(request.rank, request.signal)
-        return True
-
     gc.collect()
-    gc.freeze()
-    forks.serve(take)
 
 
-def _rank_process(path: str, files: list[int]) -> int:
+def _rank_process(told: bytes, files: Sequence[int]) -> int:
     """Do what the forked child does; return its exit status."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    program = msgspec.json.decode(Path(path).read_bytes(), type=Program)
+    program = msgspec.json.decode(told, type=Program)
     _enter(program, files)
     return _be_rank(program)
 
 
-def _enter(program: Program, files: list[int]) -> None:
+def _enter(program: Program, files: Sequence[int]) -> None:
     """Move this process into a host's namespaces, with its own names of hosts."""
     network, mounts, output, errors = files
     os.dup2(output, 1)
@@ -175,4 +105,4 @@ def _be_rank(program: Program) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    be_fork_server(_load, _rank_process)

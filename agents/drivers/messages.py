@@ -1,4 +1,4 @@
-"""What a rank process, the launcher and the runner say to each other: records as JSON lines.
+"""What a rank process and the runner say to each other: records as JSON lines.
 
 One message is one line, ``{"kind": "start", "at_ns": 123}\\n``, with the fields of that kind;
 msgspec reads it, and refuses what is not as declared. The connection is a Unix stream socket (they
@@ -29,7 +29,7 @@ import socket
 import msgspec
 
 from weft.agents.participant import Introductions
-from weft.agents.ranks import OperationConfig, RankConfig, RankReport
+from weft.agents.ranks import OperationConfig, RankReport
 from weft.base.errors import InputError, ProtocolError
 from weft.base.lines import Lines
 
@@ -123,56 +123,18 @@ class Close(_Message, frozen=True, tag="close"):
     """The rank is to end."""
 
 
-class Spawn(_Message, frozen=True, tag="spawn"):
-    """The runner asks the launcher to fork a rank process."""
-
-    namespace: str
-    """The path of the network namespace. If it is empty, the process stays in the launcher's
-    own."""
-    config: RankConfig
-
-
-class EndRanks(_Message, frozen=True, tag="end_ranks"):
-    """The runner asks the launcher to kill and reap every rank process that is left."""
-
-
-class RanksEnded(_Message, frozen=True, tag="ranks_ended"):
-    """The launcher tells the runner that none of the ranks forked so far is left."""
-
-
-class Warm(_Message, frozen=True, tag="warm"):
-    """The launcher tells the runner that compiled code is loaded; forks are quick from now on."""
-
-
-class Spawned(_Message, frozen=True, tag="spawned"):
-    """Launcher to runner: a rank process has been forked."""
-
-    rank: int
-    pid: int
-
-
-class Exited(_Message, frozen=True, tag="exited"):
-    """The launcher tells the runner that a rank process ended; ``status`` is what
-    os.waitstatus_to_exitcode returns."""
-
-    rank: int
-    pid: int
-    status: int
-
-
 Message = (
     Hello | Connected | Ready | Working | ProgressMessage | Finished | Result | RankFailed
     | Peers | Prepare | Start | Verify | Abort | Close
-    | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip
 
-_ENCODER = msgspec.json.Encoder(enc_hook=lambda value: value.item())  # numpy's own numbers
+ENCODER = msgspec.json.Encoder(enc_hook=lambda value: value.item())  # numpy's own numbers
 _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
     """Return one line of JSON."""
-    return _ENCODER.encode(message) + b"\n"
+    return ENCODER.encode(message) + b"\n"
 
 
 def decode(line: bytes) -> Message:

@@ -29,7 +29,6 @@ from weft.agents.drivers.messages import (
     Abort,
     Close,
     Connected,
-    Exited,
     Finished,
     Hello,
     LineChannel,
@@ -49,6 +48,7 @@ from weft.agents.participant import Introductions
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError, ProtocolError, RunError, refuse
+from weft.base.forks import News
 from weft.base.private_files import keep_private
 
 GATHER_S = 0.02
@@ -71,7 +71,7 @@ class ExitSource(Protocol):
     def fileno(self) -> int:
         """Return a descriptor that can be read when `poll` has news."""
 
-    def poll(self) -> Mapping[int, Exited]:
+    def poll(self) -> Mapping[int, News]:
         """Return the processes that have ended so far, by rank."""
 
     def last_words(self, rank: int) -> str:
@@ -380,7 +380,7 @@ class Rendezvous:
         if gone:
             self._check_faults(self._news())  # it may have said why
             end = exited.get(gone[0])
-            how = how_it_ended(end.status) if end is not None else "closed its connection"
+            how = how_it_ended(end.status or 0) if end is not None else "closed its connection"
             words = self._exits.last_words(gone[0]) if self._exits is not None else ""
             self._give_up(
                 f"{self._name(gone[0])}: the process {how} while {self._phase}"

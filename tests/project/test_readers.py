@@ -28,7 +28,7 @@ IN_THE_CACHE = "the cache folder, which is refused if others may write to it"
 HASHED = "its digest alone is of use"
 ELSEWHERE = {
     ("agents/drivers/launcher.py", "open"): PROC,
-    ("agents/drivers/launcher.py", "read_text"): IN_THE_RUN,
+    ("base/fork_server.py", "read_text"): IN_THE_RUN,
     ("agents/drivers/udp.py", "read_text"): PROC,
     ("base/effort.py", "read_text"): PROC,
     ("base/entry_points.py", "read_bytes"): HASHED,
@@ -50,10 +50,8 @@ ELSEWHERE = {
     ("experiments/runs/capacity.py", "read_text"): PROC,
     ("experiments/runs/identity.py", "read_bytes"): HASHED,
     ("experiments/runs/prepare.py", "read_text"): IN_THE_CACHE,
-    ("experiments/families/programs/processes.py", "read_text"): IN_THE_RUN,
     ("experiments/families/programs/ranks.py", "read_text"): PROC + "; " + IN_THE_RUN,
     ("experiments/families/programs/torch_run.py", "read_text"): "/etc/hosts, which is everybody's",
-    ("pytorch/fork_server.py", "read_bytes"): IN_THE_RUN,
     ("pytorch/messages.py", "read_bytes"): IN_THE_RUN,
     ("pytorch/timeline.py", "read_bytes"): IN_THE_RUN,
     ("switch/commands/switch.py", "read_text"): IN_THE_CACHE,

@@ -3,30 +3,22 @@
 import os
 import select
 import signal
-import socket
-import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from typing import IO
 
 import msgspec
 
-from weft.base.children import how_it_ended, python_command
-from weft.base.errors import MachineError, RunError, refuse
-from weft.base.outputs import killed
-from weft.pytorch.fork_server import MOST_BYTES, News, Request, send
+from weft.base.errors import RunError
+from weft.base.fork_server import ForkServer
+from weft.pytorch.fork_server import Program
 from weft.topo.worlds.emulated.runs import RunRecord
 
-READY_S = 600.0
-"""How long the server may take to load everything: the first time, code is compiled."""
 LOOK_S = 0.2
-ENDED_S = 10.0
-"""How long processes that are killed may take to end."""
 
 
-class ForkServer:
-    """A server that forks ranks; it ends when it is closed, and they with it.
+class RankServer(ForkServer):
+    """A server that forks ranks.
 
     Args:
         record: of the run that it belongs to.
@@ -42,70 +34,33 @@ class ForkServer:
         environment: Mapping[str, str],
         algorithms: Sequence[str],
     ) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = python_command("weft.pytorch.fork_server", str(theirs.fileno()), *algorithms)
-        command[0] = python
-        self._log = record.folder / "fork-server.log"
-        with theirs, self._log.open("wb") as log:
-            self._process = record.start(
-                lambda: subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log,
-                    stderr=log, env=dict(environment), start_new_session=True,
-                ),
-                "the parent of the ranks",
-            )  # fmt: skip
-        self._socket = ours
-        self._news: dict[int, News] = {}
-        """The latest of each rank."""
+        name = "the parent of the ranks"
+        super().__init__(
+            name, "weft.pytorch.fork_server", algorithms, record.folder / "fork-server.log",
+            environment, python=python, start=lambda begin: record.start(begin, name),
+        )  # fmt: skip
 
-    def wait_ready(self) -> None:
-        """Wait until it can fork.
-
-        Raises:
-            MachineError: it cannot load torch.
-            RunError: it has ended, or is not ready in time.
-        """
-        end_s = time.monotonic() + READY_S
-        while -1 not in self._news:
-            if time.monotonic() > end_s:
-                raise RunError(f"the parent of the ranks did not get ready within {READY_S:g} s")
-            select.select([self._socket], [], [], LOOK_S)
-            self._take()
-        refuse(
-            self._news[-1].error, f"torch cannot be loaded: {self._news[-1].error}", MachineError
-        )
-
-    def fork(self, rank: int, program: str, namespaces_of: int) -> list[IO[bytes]]:
-        """Fork a rank into the namespaces of a process, and return what it prints and complains.
-
-        Args:
-            program: the path of a `weft.pytorch.fork_server.Program`.
-        """
-        self._news.pop(rank, None)
+    def begin(self, rank: int, program: Program, namespaces_of: int) -> list[IO[bytes]]:
+        """Fork a rank into the namespaces of a process, and return what it prints and complains."""
         pipes = [os.pipe(), os.pipe()]
         opened = [
             os.open(f"/proc/{namespaces_of}/ns/{kind}", os.O_RDONLY) for kind in ("net", "mnt")
         ]
+        opened += [writing for _, writing in pipes]
         try:
-            send(self._socket, Request(rank, program), [*opened, *(pipe[1] for pipe in pipes)])
+            self.fork(rank, msgspec.json.encode(program), opened)
         finally:
-            for each in (*opened, *(pipe[1] for pipe in pipes)):
+            for each in opened:
                 os.close(each)
-        return [os.fdopen(pipe[0], "rb", buffering=0) for pipe in pipes]
-
-    def signal(self, rank: int, number: int) -> None:
-        """Send a signal to a rank's process."""
-        with suppress(OSError):
-            send(self._socket, Request(rank, signal=number))
+        return [os.fdopen(reading, "rb", buffering=0) for reading, _ in pipes]
 
     def status(self, rank: int) -> int | None:
         """Return how a rank's process has ended; None if it has not. One whose server is gone was
         killed."""
         try:
-            self._take()
+            news = self.poll().get(rank)
         except RunError:
             return -signal.SIGKILL
-        news = self._news.get(rank)
         return None if news is None else news.status
 
     def ended(self, ranks: Collection[int], limit_s: float) -> set[int]:
@@ -116,27 +71,4 @@ class ForkServer:
             found = {rank for rank in ranks if self.status(rank) is not None}
             if len(found) == len(ranks) or time.monotonic() > end_s:
                 return found
-            select.select([self._socket], [], [], LOOK_S)
-
-    def close(self) -> None:
-        """End the server and all its ranks."""
-        self._socket.close()
-        try:
-            self._process.wait(ENDED_S)
-        except subprocess.TimeoutExpired:
-            killed(self._process)
-
-    def _take(self) -> None:
-        while select.select([self._socket], [], [], 0)[0]:
-            data = self._socket.recv(MOST_BYTES)
-            if not data:
-                raise RunError(f"the parent of the ranks has ended: {self._words()}")
-            news = msgspec.json.decode(data, type=News)
-            self._news[news.rank] = news
-
-    def _words(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        how = how_it_ended(self._process.returncode or 0)
-        lines = self._log.read_text(errors="replace").splitlines()[-8:]
-        return "; ".join([how, *lines])
+            select.select([self], [], [], LOOK_S)

@@ -23,7 +23,7 @@ import msgspec
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError
 from weft.base.lines import Lines
-from weft.experiments.families.programs.processes import ENDED_S, ForkServer
+from weft.experiments.families.programs.processes import ENDED_S, RankServer
 from weft.experiments.families.programs.silence import Silences
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import (
@@ -103,7 +103,7 @@ class Ranks:
     def __init__(
         self,
         path: Path,
-        server: ForkServer,
+        server: RankServer,
         silences: Silences,
         make_group: Callable[[MakeGroup], GroupMade],
         drop_group: Callable[[str, int], None],

@@ -19,7 +19,7 @@ from weft.controller import Plan
 from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, TorchOptions, check_program
 from weft.experiments.families.programs.group_trees import GroupTrees
 from weft.experiments.families.programs.management import Management, management_network
-from weft.experiments.families.programs.processes import ForkServer
+from weft.experiments.families.programs.processes import RankServer
 from weft.experiments.families.programs.ranks import Rank, Ranks, reason_of
 from weft.experiments.families.programs.report import render
 from weft.experiments.families.programs.results import TorchRank, TorchRun, rank_of, trace_of
@@ -175,13 +175,12 @@ class _Program:
             managed = management.carried_bytes()
             world.reset_lateness()
             start = read_cpu_times()
-            programs = [
-                self._write_program(host.rank, management, run_folder) for host in self._hosts
-            ]
             server.wait_ready()
             ranks.start(
                 [host.name for host in self._hosts],
-                lambda rank: server.fork(rank, programs[rank], world.host_pid(rank)),
+                lambda rank: server.begin(
+                    rank, self._program(rank, management, run_folder), world.host_pid(rank)
+                ),
             )
             with world.blaming_the_dead():
                 ranks.run()
@@ -192,7 +191,7 @@ class _Program:
                 management.carried_bytes() - managed, folder,
             )  # fmt: skip
 
-    def _fork_server(self) -> ForkServer:
+    def _fork_server(self) -> RankServer:
         """Start what loads torch once and forks the ranks."""
         record, options = self._world.record, self._options
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.environment}
@@ -200,22 +199,19 @@ class _Program:
         fallbacks = [parse_choice(name, text) for name, text in FALLBACKS.items()]
         choices = [*self._choices.values(), *fallbacks]
         used = {name for choice in choices for _, name in choice.steps}
-        return ForkServer(
+        return RankServer(
             record, options.python, {**environment, **record.environment()},
             sorted({*used, "direct", "recursive-doubling"}),
         )  # fmt: skip
 
-    def _write_program(self, rank: int, management: Management, folder: Path) -> str:
-        """Write what a rank runs, and return the file's path."""
-        program = Program(
+    def _program(self, rank: int, management: Management, folder: Path) -> Program:
+        """Return what a rank runs."""
+        return Program(
             [self._script, *self._arguments],
             {**self._environment(rank, management, folder), **self._world.record.environment()},
             os.getcwd(),
             str(folder),
         )
-        path = folder / f"program-{rank}.json"
-        path.write_bytes(msgspec.json.encode(program))
-        return str(path)
 
     def _write_hosts(self, management: Management, path: Path) -> None:
         """Write the names of hosts for the programs: there is no name server in their network."""

@@ -13,7 +13,6 @@ from tests.support.rank_rendezvous_support import Actor, both, hello, perform
 
 from weft.agents.drivers.messages import (
     Abort,
-    Exited,
     Hello,
     Peers,
     Prepare,
@@ -26,6 +25,7 @@ from weft.agents.drivers.messages import (
 )
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.base.errors import InputError, ProtocolError, RunError
+from weft.base.forks import News
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ class Exits:
     def fileno(self) -> int:
         return self._ours.fileno()
 
-    def poll(self) -> Mapping[int, Exited]:
-        return {1: Exited(1, 77, -9)}
+    def poll(self) -> Mapping[int, News]:
+        return {1: News(1, 77, -9)}
 
     def last_words(self, rank: int) -> str:
         return "about to do something"

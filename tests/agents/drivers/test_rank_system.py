@@ -101,7 +101,7 @@ def ranks_on(network: Bridged, run_dir: Path) -> Iterator[tuple[Launcher, Rendez
         Launcher(run_dir) as launcher,
         Rendezvous(run_dir / "meeting.sock", names, exits=launcher) as meeting,
     ):
-        launcher.wait_warm()
+        launcher.wait_ready()
         for rank, host in enumerate(network.hosts):
             teams = [Team(tuple(network.addresses), groups=(GROUP,))]
             config = RankConfig(rank, names[rank], teams, meeting.path, rate_bps=RATE_BPS)
@@ -211,7 +211,7 @@ for rank in (0, 1):
     teams = [Team(("10.0.0.1", "10.0.0.2"), groups=("239.0.0.1",))]
     config = RankConfig(rank, f"h{rank}", teams, meeting.path)
     launcher.spawn(config, namespace=int(sys.argv[2 + rank]))
-launcher.wait_warm()
+launcher.wait_ready()
 meeting.gather()
 print(launcher.pid, *meeting.pids.values(), flush=True)
 time.sleep(600)
@@ -252,14 +252,14 @@ def test_the_last_words_of_the_launcher_are_in_the_message(tmp_path: Path) -> No
     with Launcher(run_dir) as launcher:
         os.kill(launcher.pid, signal.SIGTERM)
         with pytest.raises(RunError, match=r"(?s)killed by signal 15 \(SIGTERM\).*no memory left"):
-            launcher.wait_warm()
+            launcher.wait_ready()
 
 
 def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
     bridged: Bridged, tmp_path: Path
 ) -> None:
     with Launcher(tmp_path) as launcher:
-        launcher.end_ranks()  # there are none
+        launcher.end_all()  # there are none
         for repetition in range(2):
             path = tmp_path / f"{repetition}.sock"
             with Rendezvous(path, ["h0", "h1"], exits=launcher) as meeting:
@@ -271,7 +271,7 @@ def test_a_rank_that_was_stopped_is_out_of_the_way_of_the_next(
                 pids = meeting.pids
                 os.kill(pids[1], signal.SIGSTOP)
             assert alive(pids[1])
-            launcher.end_ranks()
+            launcher.end_all()
             assert not Path(f"/proc/{pids[1]}").exists()
             assert launcher.exited[1].status == -signal.SIGKILL
 
@@ -292,7 +292,7 @@ def test_a_rank_says_that_it_goes_on_while_it_fills_and_verifies(
     with Launcher(tmp_path) as launcher, Rendezvous(path, ["h0"], exits=launcher) as meeting:
         teams = [Team((team_of(bridged)[0].addresses[0],), groups=(GROUP,))]
         launcher.spawn(RankConfig(0, "h0", teams, meeting.path), namespace=bridged.hosts[0].pid)
-        launcher.wait_warm()
+        launcher.wait_ready()
         meeting.gather()
         slowest(meeting.run(gather("ring", 512 << 20)))
     assert len(reported) >= 2 and reported == sorted(set(reported))

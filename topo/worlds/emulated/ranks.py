@@ -43,7 +43,7 @@ class Gathering:
         names = [topology.hosts[host].name for host, _ in cast.roles]
         ranks = [cast.rank_of(process) for process in range(len(names))]
         with ExitStack() as stack:
-            stack.callback(launcher.end_ranks)
+            stack.callback(launcher.end_all)
             self.meeting = stack.enter_context(
                 Rendezvous(
                     network.record.folder / f"{name}.sock",
@@ -149,7 +149,7 @@ class Ranks:
     def make_ready(self) -> Launcher:
         """Wait until all that ranks need is loaded: until then they cannot be ended at once."""
         launcher = self.launch()
-        launcher.wait_warm()
+        launcher.wait_ready()
         return launcher
 
     def expect(self, order: Order) -> None:
