@@ -15,6 +15,8 @@ from weft.pytorch.fork_server import Program
 from weft.topo.worlds.emulated.runs import RunRecord
 
 LOOK_S = 0.2
+ENDED_S = 10.0
+"""How long processes that are killed may take to end."""
 
 
 class RankServer(ForkServer):
