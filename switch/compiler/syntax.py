@@ -282,12 +282,19 @@ def name_of(node: Expression) -> str:
     return node.name if isinstance(node, Name) else ""
 
 
+def path_of(node: Expression) -> Iterator[Expression]:
+    """Yield an expression, then that of which it is a member, element or slice, and so on down to
+    the variable, or whatever else it is a part of."""
+    yield node
+    if isinstance(node, (MemberAccess, Index, Slice)):
+        yield from path_of(node.base)
+
+
 def root_of(node: Expression) -> Expression:
     """Return the variable, or whatever else, of which an expression is a member, element or slice,
     at any depth; it may be the expression itself."""
-    while isinstance(node, (MemberAccess, Index, Slice)):
-        node = node.base
-    return node
+    *_, root = path_of(node)
+    return root
 
 
 def children(node: Any) -> Iterator[SyntaxNode]:

@@ -37,6 +37,7 @@ from weft.switch.compiler.types import (
     resolved,
     size_in_bits,
     substitute,
+    type_arguments,
     unify,
 )
 
@@ -83,15 +84,14 @@ class CallChecker(ExpressionUser):
                 self._constructor(node, callee, scope)
             case syntax.Name():
                 self._function(node, callee, scope, expected)
+            case syntax.MemberAccess(base=syntax.TypeExpression() as base):
+                kind = self.expressions.types.resolve(base.reference, scope)
+                if callee.name in _SIZES:
+                    self._size(node, kind, callee.name)
+                else:
+                    self._direct_application(node, callee, kind, scope)
             case syntax.MemberAccess():
-                match callee.base:
-                    case syntax.TypeExpression() if callee.name in _SIZES:
-                        kind = self.expressions.types.resolve(callee.base.reference, scope)
-                        self._size(node, kind, callee.name)
-                    case syntax.TypeExpression():
-                        self._direct_application(node, callee, callee.base, scope)
-                    case _:
-                        self._method(node, callee, scope, expected)
+                self._method(node, callee, scope, expected)
             case _:
                 raise self.reporter.fail(node.span, "this cannot be called")
 
@@ -275,10 +275,9 @@ class CallChecker(ExpressionUser):
         self,
         node: syntax.CallExpression,
         callee: syntax.MemberAccess,
-        base: syntax.TypeExpression,
+        kind: Type,
         scope: Scope,
     ) -> None:
-        kind = self.expressions.types.resolve(base.reference, scope)
         if kind == UNKNOWN:
             raise Abandon
         block = kind.declaration if isinstance(kind, BlockTypeType) else None
@@ -305,10 +304,8 @@ class CallChecker(ExpressionUser):
             raise Abandon
         entry = scope.find(getattr(reference, "name", ""))
         variables = entry.parameters if isinstance(entry, TypeEntry) else []
-        explicit: Bindings = {}
-        if getattr(reference, "arguments", None):
-            assert isinstance(kind, (ExternType, BlockTypeType, PackageTypeType, StructType))
-            explicit = dict(zip(variables, kind.arguments, strict=False))
+        written = type_arguments(kind) if getattr(reference, "arguments", None) else None
+        explicit = dict(zip(variables, written or (), strict=False))
         match kind:
             case ExternType():
                 constructors = [
@@ -518,7 +515,7 @@ class CallChecker(ExpressionUser):
         call = reference.call
         name = call.callee
         assert isinstance(name, syntax.Name)
-        symbol = (scope.root() if name.absolute else scope).find(name.name)
+        symbol = (self.context.globals if name.absolute else scope).find(name.name)
         if symbol is None and name.name in self.context.broken:
             return None
         if not isinstance(symbol, syntax.ActionDeclaration):
@@ -530,7 +527,7 @@ class CallChecker(ExpressionUser):
             return None
         name.declaration = symbol
         signature = self.signatures[id(symbol)]
-        count = sum(1 for item in signature.parameters if complete or item.direction)
+        count = sum(complete or bool(item.direction) for item in signature.parameters)
         self.signatures[id(reference)] = _Signature(
             signature.parameters[:count], signature.types[:count], VOID, []
         )

@@ -17,6 +17,7 @@ from weft.switch.compiler.check.scope import CheckContext, Overloads, Scope, Typ
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
 from weft.switch.compiler.diagnostics import Abandon, Reporter
+from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     UNKNOWN,
     VOID,
@@ -91,11 +92,7 @@ class Checker:
 
     def declaration(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         """Check a declaration in a scope; after an error in it the next can be checked too."""
-        try:
-            self._methods[type(node)](node, scope)
-        except Abandon:
-            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
-                self.context.broken.add(node.name)
+        self.context.attempt(self._methods, node, scope)
 
     # Types
 
@@ -192,10 +189,8 @@ class Checker:
         self.context.no_repeats(
             [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'"
         )
-        types: list[Type] = []
         for item in parameters:
             item.type = self.expressions.types.resolve(item.reference, scope)
-            types.append(item.type)
             if item.default is not None:
                 self.reporter.error_if(
                     item.direction in ("out", "inout"),
@@ -209,7 +204,7 @@ class Checker:
                 item.span,
                 f"a parameter of type {item.type} cannot have a direction",
             )
-        return types
+        return [type_of(item) for item in parameters]
 
     def _prototype(
         self, node: syntax.SyntaxNode, prototype: syntax.Prototype, scope: Scope,
@@ -221,8 +216,10 @@ class Checker:
             if prototype.returns is None
             else self.expressions.types.resolve(prototype.returns, scope)
         )
-        types = self.parameters(prototype.parameters, scope)
-        self.calls.declare(node, prototype.parameters, types, returns, variables)
+        self.calls.declare(
+            node, prototype.parameters, self.parameters(prototype.parameters, scope), returns,
+            variables,
+        )  # fmt: skip
         return returns
 
     def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:

@@ -19,8 +19,8 @@ from weft.switch.compiler.check.flow_facts import (
     written_key,
 )
 from weft.switch.compiler.diagnostics import Reporter, Span
-from weft.switch.compiler.syntax import Target
-from weft.switch.compiler.types import StructType, is_header, resolved
+from weft.switch.compiler.syntax import Target, type_of
+from weft.switch.compiler.types import is_header, resolved
 
 _LEAVING = (syntax.Return, syntax.Exit, syntax.Break, syntax.Continue)
 MAXIMUM_DEPTH = 20
@@ -185,7 +185,8 @@ class FlowChecker:
         if (key := written_key(node)) is not None:
             header = (key[0], key[1][:-1])
             if key[1] and header in facts.invalid and header not in facts.valid:
-                self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
+                shown = _shown(node, header[1])
+                self.warn(node.span, f"header {shown} is not valid here", "invalid-header")
             facts.set(key)
 
     def _if(self, node: syntax.If, facts: Facts) -> Facts | None:
@@ -287,14 +288,14 @@ class FlowChecker:
         header = (key[0], key[1][:-1])
         if key[1] and header in facts.invalid:
             verb = "may not be" if header in facts.valid else "is not"
-            self.warn(node.span, f"{_header_of(node)} {verb} valid here", "invalid-header")
+            shown = _shown(node, header[1])
+            self.warn(node.span, f"header {shown} {verb} valid here", "invalid-header")
         else:
             missing = [
                 path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset
             ]
             if missing:
-                names = [syntax.name_of(syntax.root_of(node)), *key[1]]
-                what = f"'{'.'.join(names)}'{_listed(missing)}"
+                what = f"{_shown(node, key[1])}{_listed(missing)}"
                 self.warn(
                     node.span, f"{what} may be read before it has a value", "uninitialized-use"
                 )
@@ -329,10 +330,10 @@ class FlowChecker:
                     self._write(argument, facts)
 
     def _builtin(self, target: Target, facts: Facts) -> Facts:
-        key = None if target.base is None else key_of(target.base)
-        sets = target.name in ("setValid", "setInvalid")
-        if key is not None and sets and is_header(_bare(target.base)):
-            facts.set_valid(key, target.name == "setValid")
+        if target.base is not None and target.name in ("setValid", "setInvalid"):
+            key = key_of(target.base)
+            if key is not None and is_header(resolved(type_of(target.base))):
+                facts.set_valid(key, target.name == "setValid")
         return facts
 
     def _apply(self, table: syntax.SyntaxNode | None, facts: Facts) -> Facts:
@@ -340,7 +341,6 @@ class FlowChecker:
         for key in table.keys:
             self.read(key.expression, facts)
         ways: dict[str, Facts | None] = {}
-        implicit = table.default_action is None
         for reference in table.actions:
             target = reference.call.target
             if isinstance(target, Target) and isinstance(
@@ -349,7 +349,7 @@ class FlowChecker:
                 entry = facts.copy()
                 self._pass(target, entry)
                 ways[target.declaration.name] = self._action(target.declaration, entry)
-        after = joined([*ways.values(), facts.copy() if implicit else None])
+        after = joined([*ways.values(), facts.copy() if table.default_action is None else None])
         self.by_action = ways
         if after is not None:
             facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
@@ -376,19 +376,9 @@ class FlowChecker:
         return after
 
 
-def _bare(node: syntax.Expression | None) -> StructType | None:
-    kind = None if node is None or node.type is None else resolved(node.type)
-    return kind if isinstance(kind, StructType) else None
-
-
-def _header_of(node: syntax.Expression) -> str:
-    names = [syntax.name_of(syntax.root_of(node))]
-    while isinstance(node, syntax.Slice):
-        node = node.base
-    while isinstance(node, syntax.MemberAccess):
-        names.insert(1, node.name)
-        node = node.base
-    return f"header '{'.'.join(names[:-1])}'"
+def _shown(node: syntax.Expression, path: FieldPath) -> str:
+    """Return the name of the variable that an expression is a part of, with a path of fields."""
+    return f"'{'.'.join([syntax.name_of(syntax.root_of(node)), *path])}'"
 
 
 def _listed(paths: list[FieldPath]) -> str:
@@ -405,12 +395,7 @@ def _parts(node: syntax.Expression) -> list[syntax.Expression]:
 
 def _indices(node: syntax.Expression) -> list[syntax.Expression]:
     """Return the indices in what is assigned to."""
-    found: list[syntax.Expression] = []
-    while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
-        if isinstance(node, syntax.Index):
-            found.append(node.index)
-        node = node.base
-    return found
+    return [item.index for item in syntax.path_of(node) if isinstance(item, syntax.Index)]
 
 
 def _may_call(node: syntax.Expression) -> bool:

@@ -1,6 +1,6 @@
 """Scopes, and what names of types stand for."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
@@ -76,10 +76,6 @@ class Scope:
         symbol = self.symbols.get(name)
         return self.parent.find(name) if symbol is None and self.parent is not None else symbol
 
-    def root(self) -> "Scope":
-        """Return the outermost scope, that of the whole program."""
-        return self if self.parent is None else self.parent.root()
-
     def names(self) -> set[str]:
         """Return all names that stand for something here."""
         return {*self.symbols, *(self.parent.names() if self.parent is not None else ())}
@@ -91,6 +87,10 @@ def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[
     for variable, kind in zip(variables, types, strict=True):
         inner.symbols[variable.name] = TypeEntry(kind)
     return inner
+
+
+Methods = Mapping[type[syntax.SyntaxNode], Callable[..., object]]
+"""What checks the nodes of each class, in a scope."""
 
 
 class CheckContext:
@@ -107,13 +107,22 @@ class CheckContext:
 
     def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
         """Return what a name stands for; report an error if it stands for nothing."""
-        if (symbol := (scope.root() if name.absolute else scope).find(name.name)) is not None:
+        if (symbol := (self.globals if name.absolute else scope).find(name.name)) is not None:
             return symbol
         if name.name in self.broken:
             raise Abandon(name.name)
         raise self.reporter.fail(
             name.span, f"'{name.name}' is not declared{closest(name.name, scope.names())}"
         )
+
+    def attempt(self, methods: Methods, node: syntax.SyntaxNode, scope: Scope) -> None:
+        """Check a node by the method for its class. After an error in a declaration its name is
+        known as broken."""
+        try:
+            methods[type(node)](node, scope)
+        except Abandon:
+            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
+                self.broken.add(node.name)
 
     def no_repeats(
         self, names: Iterable[tuple[str, Span]], message: str, known: Iterable[str] = ()

@@ -65,11 +65,7 @@ class StatementChecker(ExpressionUser):
 
     def check(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         """Check a statement or declaration; after an error in it the next is checked too."""
-        try:
-            self._methods[type(node)](node, scope)
-        except Abandon:
-            if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
-                self.context.broken.add(node.name)
+        self.context.attempt(self._methods, node, scope)
 
     def _constant(self, node: syntax.Constant, scope: Scope) -> None:
         node.type = self.expressions.types.resolve(node.reference, scope)
@@ -97,8 +93,9 @@ class StatementChecker(ExpressionUser):
 
     def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
         outer = None if scope.parent is None else scope.parent.find(node.name)
-        if isinstance(outer, syntax.Parameter) and not scope.hides_parameters:
-            self.reporter.error(
+        if isinstance(outer, syntax.Parameter):
+            self.reporter.error_if(
+                not scope.hides_parameters,
                 node.name_span,
                 f"'{node.name}' has the name of a parameter (line {outer.span.line}), which "
                 "it would hide; give it another one",
@@ -112,27 +109,24 @@ class StatementChecker(ExpressionUser):
         node.target = self.expressions.check(node.target, scope)
         self.expressions.members.check_writable(node.target)
         if node.operator in _COMPOUND:
-            operation = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
-            node.value, node.operator = operation, "="
+            node.value = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
+            node.operator = "="
         node.value = self.expressions.check(node.value, scope, type_of(node.target))
 
     def _call(self, node: syntax.CallStatement, scope: Scope) -> None:
         self.expressions.check(node.call, scope)
-        target = node.call.target
-        if target is not None:
-            self.reporter.fail_if(
-                target.kind == "constructor", node.span, "an instance needs a name"
-            )
-            self.reporter.fail_if(
-                target.kind in ("table", "control") and self.place != "control",
-                node.span,
-                f"a {target.kind} can only be applied in a control's apply block",
-            )
-            self.reporter.fail_if(
-                target.kind == "parser" and self.place != "parser",
-                node.span,
-                "a parser can only be applied in a parser's state",
-            )
+        kind = node.call.target.kind
+        self.reporter.fail_if(kind == "constructor", node.span, "an instance needs a name")
+        self.reporter.fail_if(
+            kind in ("table", "control") and self.place != "control",
+            node.span,
+            f"a {kind} can only be applied in a control's apply block",
+        )
+        self.reporter.fail_if(
+            kind == "parser" and self.place != "parser",
+            node.span,
+            "a parser can only be applied in a parser's state",
+        )
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
         with suppress(Abandon):
@@ -146,9 +140,7 @@ class StatementChecker(ExpressionUser):
         return self.expressions.coercer.coerce(node, BOOL, f"the condition of '{what}'")
 
     def _return(self, node: syntax.Return, scope: Scope) -> None:
-        self.reporter.fail_if(
-            self.place == "parser", node.span, "'return' cannot stand in a parser"
-        )
+        self._not_in_parser(node, "return")
         if node.value is None:
             self.reporter.fail_if(
                 self.returns != VOID, node.span, f"a value of type {self.returns} must be returned"

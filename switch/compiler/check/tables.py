@@ -45,19 +45,19 @@ class TableChecker(ExpressionUser):
             self.reporter.error(
                 key.span, f"not supported: table '{node.name}' has several keys of kind lpm (BMv2)"
             )
-        names: set[str] = set()
         for name, span in node.repeated:
             self.reporter.error(span, f"table '{node.name}' has two properties '{name}'")
         self.reporter.error_if(
             not node.has_actions, node.name_span, f"table '{node.name}' has no actions"
         )
-        for reference in node.actions:
-            action = self.calls.check_action_reference(reference, scope, complete=False)
-            if action is not None:
-                self.reporter.error_if(
-                    action.name in names, reference.span, f"action '{action.name}' is listed twice"
-                )
-                names.add(action.name)
+        actions = [
+            (self.calls.check_action_reference(reference, scope, complete=False), reference.span)
+            for reference in node.actions
+        ]
+        self.context.no_repeats(
+            [(action.name, span) for action, span in actions if action is not None],
+            "action '{}' is listed twice",
+        )
         for item in node.properties.values():
             with suppress(Abandon):
                 self._property(node, item, scope)

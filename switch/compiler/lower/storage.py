@@ -445,12 +445,9 @@ class Environment:
 
     def find(self, declaration: syntax.SyntaxNode) -> LoweredValue | None:
         """Return what a declaration stands for here; None if it stands for nothing."""
-        environment: Environment | None = self
-        while environment is not None:
-            if id(declaration) in environment.values:
-                return environment.values[id(declaration)]
-            environment = environment.parent
-        return None
+        if id(declaration) in self.values:
+            return self.values[id(declaration)]
+        return None if self.parent is None else self.parent.find(declaration)
 
     def inner(self, values: Mapping[syntax.Variable, LoweredValue] | None = None) -> "Environment":
         """Return an environment inside this one, in which variables stand for the values given."""
@@ -459,10 +456,7 @@ class Environment:
 
     def owner(self) -> "Environment":
         """Return the environment of the applied control that this one is inside of."""
-        environment = self
-        while not environment.owns_actions and environment.parent is not None:
-            environment = environment.parent
-        return environment
+        return self if self.owns_actions or self.parent is None else self.parent.owner()
 
 
 def applied(instance: BlockInstance, arguments: Sequence[LoweredValue] = ()) -> Environment:

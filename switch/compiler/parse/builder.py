@@ -1,6 +1,7 @@
 """Builds the syntax tree: what each rule of grammar.lark becomes, once the parser reduces it."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -233,14 +234,8 @@ _EXPRESSIONS: Rules = {
 
 def _variable(c: Children) -> syntax.Variable:
     return syntax.Variable(
-        *declared(c), first(c, syntax.TypeReference), c[-1] if has_token(c, "ASSIGN") else None
+        *declared(c), first(c, syntax.TypeReference), first(c, syntax.Expression)
     )
-
-
-def _variable_declaration(c: Children) -> syntax.Variable:
-    node = _variable(c[:-1])
-    node.span = span_of_all(c)
-    return node
 
 
 def _instantiation(c: Children) -> syntax.Instantiation:
@@ -253,8 +248,9 @@ def _instantiation(c: Children) -> syntax.Instantiation:
 
 def _parameter(c: Children) -> syntax.Parameter:
     direction = next((str(item) for item in c if is_token(item, "IN", "OUT", "INOUT")), "")
-    default = c[-1] if has_token(c, "ASSIGN") else None
-    return syntax.Parameter(*declared(c), direction, first(c, syntax.TypeReference), default)
+    return syntax.Parameter(
+        *declared(c), direction, first(c, syntax.TypeReference), first(c, syntax.Expression)
+    )
 
 
 def _prototype(c: Children) -> syntax.Prototype:
@@ -293,7 +289,7 @@ _DECLARATIONS: Rules = {
         *declared(c), first(c, syntax.TypeReference), c[-2]
     ),
     "variable_without_semicolon": _variable,
-    "variable_declaration": _variable_declaration,
+    "variable_declaration": _variable,
     "instantiation": _instantiation,
     "object_initializer": _values,
     "value_set": lambda c: syntax.ValueSetDeclaration(
@@ -378,12 +374,6 @@ def _table(c: Children) -> syntax.TableDeclaration:
     return table
 
 
-def _listed_action(c: Children) -> syntax.ActionReference:
-    reference: syntax.ActionReference = c[-2]
-    reference.annotations = annotations_in(c)
-    return reference
-
-
 def _entries(c: Children) -> Entries:
     result = Entries(take(c, syntax.Entry), c)
     result.constant = has_token(c, "CONST")
@@ -419,7 +409,7 @@ _BLOCKS: Rules = {
         span_of_all(c), c[0], c[2].text, c[2].span, annotations_in(c)
     ),
     "actions_property": lambda c: Actions(take(c, syntax.ActionReference), c),
-    "action_list_element": _listed_action,
+    "action_list_element": lambda c: replace(c[-2], annotations=annotations_in(c)),
     "action_reference": lambda c: syntax.ActionReference(
         span_of_all(c), syntax.CallExpression(span_of_all(c), c[0], [], take(c, syntax.Argument))
     ),

@@ -13,50 +13,13 @@ from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.parse.preprocess import Preprocessed
 from weft.switch.compiler.raw_token import RawToken
 
-KEYWORDS = frozenset(
-    [
-        "abstract",
-        "action",
-        "bit",
-        "bool",
-        "break",
-        "const",
-        "continue",
-        "control",
-        "default",
-        "else",
-        "enum",
-        "error",
-        "exit",
-        "extern",
-        "false",
-        "for",
-        "header",
-        "header_union",
-        "if",
-        "in",
-        "inout",
-        "int",
-        "match_kind",
-        "out",
-        "package",
-        "parser",
-        "return",
-        "select",
-        "string",
-        "struct",
-        "switch",
-        "table",
-        "this",
-        "transition",
-        "true",
-        "tuple",
-        "typedef",
-        "value_set",
-        "varbit",
-        "void",
-    ]
-)
+KEYWORDS = frozenset([
+    "abstract", "action", "bit", "bool", "break", "const", "continue", "control", "default",
+    "else", "enum", "error", "exit", "extern", "false", "for", "header", "header_union", "if",
+    "in", "inout", "int", "match_kind", "out", "package", "parser", "return", "select", "string",
+    "struct", "switch", "table", "this", "transition", "true", "tuple", "typedef", "value_set",
+    "varbit", "void",
+])  # fmt: skip
 
 PUNCTUATION = {
     "&&&": "MASK", "...": "DOTS", "<<=": "SHIFT_LEFT_ASSIGN", ">>=": "SHIFT_RIGHT_ASSIGN",

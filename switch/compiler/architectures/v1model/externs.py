@@ -4,6 +4,7 @@ What the primitives do is said in behavioral-model's docs/simple_switch.md.
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import control_name
@@ -21,6 +22,7 @@ from weft.switch.compiler.types import (
     resolved,
 )
 
+_Object = TypeVar("_Object", bound=ir.Object)
 _CHECKSUMS = tuple(
     f"{what}_checksum{data}" for what in ("verify", "update") for data in ("", "_with_payload")
 )
@@ -46,6 +48,18 @@ def calculation(
     result = f"calc_{len(known) - 1}" if known else "calc"
     known.append(ir.Calculation(result, name, items, payload, node.span))
     return result
+
+
+def _added(objects: list[_Object], item: _Object) -> _Object:
+    """Add an object to those of its kind in the program, and return it."""
+    objects.append(item)
+    return item
+
+
+def _resource(made: ExternObject) -> tuple[int, str, bool]:
+    """Return size, unit, and whether it is direct, of a counter or meter."""
+    unit, is_direct = made.enum_member("type"), made.kind.name.startswith("direct_")
+    return 0 if is_direct else made.size(0), unit, is_direct
 
 
 class V1ModelExterns(ExternLowering):
@@ -84,9 +98,11 @@ class V1ModelExterns(ExternLowering):
                 call, "recirculate", self._listed_data(call)
             ),
             "truncate": lambda call: do("truncate", call.number("length")),
-            "assert": self._assert,
-            "assume": self._assert,
             "log_msg": self._log_msg,
+            **dict.fromkeys(
+                ("assert", "assume"),
+                lambda call: do(call.target.name, arithmetic.number(call.truth("check"))),
+            ),
             **dict.fromkeys(_CHECKSUMS, self._checksum),
         }
         self.methods |= {
@@ -121,19 +137,15 @@ class V1ModelExterns(ExternLowering):
     # Objects
 
     def _counter(self, made: ExternObject) -> ir.Object:
-        counter = ir.LoweredCounter(*made.common, *self._resource(made))
-        self.program.counters.append(counter)
-        return counter
+        counter = ir.LoweredCounter(*made.common, *_resource(made))
+        return _added(self.program.counters, counter)
 
     def _meter(self, made: ExternObject) -> ir.Object:
-        meter = ir.LoweredMeter(*made.common, *self._resource(made))
-        self.program.meters.append(meter)
-        return meter
+        return _added(self.program.meters, ir.LoweredMeter(*made.common, *_resource(made)))
 
-    def _resource(self, made: ExternObject) -> tuple[int, str, bool]:
-        """Return size, unit, and whether it is direct, of a counter or meter."""
-        unit, is_direct = made.enum_member("type"), made.kind.name.startswith("direct_")
-        return 0 if is_direct else made.size(0), unit, is_direct
+    def _profile(self, made: ExternObject, algorithm: str | None) -> ir.Object:
+        profile = ir.ActionProfile(*made.common, made.size(), algorithm)
+        return _added(self.program.profiles, profile)
 
     def _register(self, made: ExternObject) -> ir.Object:
         content = made.kind.arguments[0]
@@ -142,18 +154,9 @@ class V1ModelExterns(ExternLowering):
             not isinstance(base_type(content), (BitType, IntType, EnumType)),
             f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum (BMv2)",
         )
-        self.program.registers.append(register)
-        return register
-
-    def _profile(self, made: ExternObject, algorithm: str | None) -> ir.Object:
-        profile = ir.ActionProfile(*made.common, made.size(), algorithm)
-        self.program.profiles.append(profile)
-        return profile
+        return _added(self.program.registers, register)
 
     # Functions
-
-    def _assert(self, call: ExternCall) -> None:
-        self.writer.do(call.target.name, arithmetic.number(call.truth("check")))
 
     def _random(self, call: ExternCall) -> None:
         limits = call.number("lo"), call.number("hi")
@@ -205,9 +208,9 @@ class V1ModelExterns(ExternLowering):
                 "mismatch",
             )
         fields = [self.writer.temporary_field(BitType(width), "digest").field for width in widths]
-        digest = ir.LoweredDigest(name, [], node.span, len(digests) + 1, kind, fields)
-        digests.append(digest)
-        return digest
+        return _added(
+            digests, ir.LoweredDigest(name, [], node.span, len(digests) + 1, kind, fields)
+        )
 
     def _log_msg(self, call: ExternCall) -> None:
         message = self.expressions.value(call.target.argument("msg"), call.env)
