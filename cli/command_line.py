@@ -24,6 +24,7 @@ from weft.base.command_line import (
 from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.files import NO_WORKING_FOLDER, working_folder
 from weft.base.limits import shortage
+from weft.base.units import listed
 from weft.cli import network as cli_network
 from weft.cli import torch as cli_torch
 from weft.cli.scenario_options import (
@@ -32,7 +33,7 @@ from weft.cli.scenario_options import (
     scenario_options,
 )
 from weft.experiments.scenario.asked import OPTIONS
-from weft.experiments.scenario.families import choices
+from weft.experiments.scenario.families import choices, table_names
 from weft.switch.commands import command_line as cli_p4
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
     table: Annotated[
         str,
-        typer.Option(metavar="TABLE", help="runs, ranks, links, flows, stages or workgroups."),
+        typer.Option(metavar="TABLE", help=f"{listed(table_names(), 'or')}."),
     ] = "runs",
     csv: Annotated[
         Place, typer.Option(metavar="FILE", help="Write CSV to it; to the terminal by default.")

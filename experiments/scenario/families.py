@@ -47,6 +47,12 @@ def result_parts() -> dict[str, type[Part]]:
     return {part.key: part for family in families() for part in family.adds}
 
 
+def table_names() -> list[str]:
+    """Return the names of the flat tables of results: first those that all kinds of work have."""
+    own = (part.table for part in result_parts().values() if part.table)
+    return ["runs", "ranks", "links", *own]
+
+
 @cache
 def choices() -> dict[str, tuple[str, ...]]:
     """Return the algorithms of each collective; a scenario that names none runs the first two."""

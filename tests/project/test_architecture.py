@@ -472,7 +472,7 @@ def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
     """But for flows, which are a word of networks, too."""
     own = {name for each in families() if each.name != "collectives" for name in each.algorithms()}
     pattern = re.compile(rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])")
-    rooms = ("scenario", "theory", "runs", "paths", "engines")
+    rooms = ("scenario", "theory", "runs", "paths", "engines", "results", "report", "plots")
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
         for file in modules(*(f"experiments/{room}" for room in rooms))

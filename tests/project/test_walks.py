@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -961,15 +962,14 @@ FAMILY = '''
 """A token that goes around all ranks, some times."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from weft.agents.collectives.flow_graph import RECEIVED, GraphBuilder
 from weft.base.errors import refuse
 from weft.experiments.families.graphs import FlowFamily
-from weft.base.option import own_of
 from weft.experiments.scenario.family import with_own
-from weft.base.option import SIZE, WHOLE, WORKLOAD, option
-
-from dataclasses import replace
+from weft.experiments.scenario.part import Part
+from weft.base.option import SIZE, WHOLE, WORKLOAD, option, own_of
 
 
 @dataclass(frozen=True)
@@ -980,12 +980,62 @@ class TokenAsked:
     )
 
 
+class Turns(Part, frozen=True):
+    key: ClassVar = "turns"
+    table: ClassVar = "turns"
+    columns: ClassVar = ("turn", "end_ns")
+
+    end_ns: list[int]
+
+    @classmethod
+    def remark(cls, algorithm, runs):
+        return f"{algorithm}: {len(runs[0].part(cls).end_ns)} turns"
+
+
 class Token(FlowFamily):
     name = "token"
     options = TokenAsked
+    adds = (*FlowFamily.adds, Turns)
 
     def algorithms(self):
         return {"token": ("upwards", "downwards")}
+
+    def result(self, scenario, algorithm, reports):
+        (flows,) = super().result(scenario, algorithm, reports)
+        yield from (flows, Turns(flows.received_ns[scenario.ranks - 1 :: scenario.ranks]))
+
+    def metrics(self):
+        from weft.experiments.results.metric import TIME, Metric
+
+        return (
+            Metric(
+                name="turn", about="when the token was back for the first time", unit=TIME,
+                run=lambda run: run.turns.end_ns[0] if run.turns else None,
+                when=lambda each: each.shown.turns, column="turn_ns", heading="a turn",
+                label="a turn", title="Turns of a token", axis="turn ({unit})",
+            ),
+        )
+
+    def chart(self, run):
+        from weft.experiments.plots.gantt import Chart
+        from weft.experiments.plots.trace import complete
+
+        ends_ns, flows = run.turns.end_ns, run.part(FlowFamily.adds[0])
+        turns = [*zip([flows.begun_ns[0], *ends_ns], ends_ns)]
+
+        def draw(axes, unit_ns):
+            for number, (begin_ns, end_ns) in enumerate(turns):
+                width = (end_ns - begin_ns) / unit_ns
+                axes.barh(number, width, 0.8, begin_ns / unit_ns, color="#112233")
+
+        def events(process):
+            for number, (begin_ns, end_ns) in enumerate(turns):
+                yield complete(f"turn {number}", "turn", process, 0, begin_ns, end_ns)
+
+        return Chart(
+            "How a token went around", "Turns of a token", ends_ns[-1], 1.5, {"turns": "#112233"},
+            draw, events,
+        )
 
     def title(self, collective):
         return "Token ring"
@@ -1037,6 +1087,43 @@ def check_token(folder: Path, source: Path = ROOT / "src") -> None:
         assert len(run["flows"]["source"]) == 16
     report = (folder / "out" / "report.html").read_text()
     assert "weft run token" in report and "--token 8KiB" in report
+    check_turns(folder, source, shown, document, report)
+
+
+def check_turns(
+    folder: Path, source: Path, shown: str, document: dict[str, Any], report: str
+) -> None:
+    """What it adds to a result has a place in the document, a line and a column on the terminal and
+    in the report, a table and a chart; other kinds of work have none of it."""
+    ends = [run["turns"]["end_ns"] for run in document["runs"]]
+    assert [sorted(each) for each in ends] == ends and {*map(len, ends)} == {2}
+    assert "upwards: 2 turns" in shown and "a turn" in shown
+    assert '<th class="n">a turn</th>' in report and "How a token went around" in report
+    pictures = json.loads((folder / "out" / "gantt.trace.json").read_text())["traceEvents"]
+    assert [each["name"] for each in pictures].count("turn 1") == 2
+    assert (folder / "out" / "gantt.svg").exists() and (folder / "out" / "gantt.png").exists()
+
+    def exported(*more: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(weft(folder, "export", *more, source=source).splitlines()))
+
+    assert [int(row["turn_ns"]) for row in exported("out")] == [first for first, _ in ends]
+    rows = exported("out", "--table", "turns")
+    assert [(row["turn"], int(row["end_ns"])) for row in rows] == [
+        (str(number), end) for each in ends for number, end in enumerate(each)
+    ]
+    assert "workgroups or turns" in weft(folder, "export", "--help", source=source)
+    (folder / "plotted.toml").write_text(
+        'collective = "token"\nworld = "simulated"\ntopology = "single"\n[sweep]\n'
+        'token = ["4KiB", "8KiB"]\n[plot]\nx = "token"\ny = "turn"\n'
+    )
+    weft(folder, "run", "plotted.toml", "--out", "plotted", source=source)
+    assert (folder / "plotted" / "turn-token.svg").exists()
+    assert "Turns of a token" in (folder / "plotted" / "report.html").read_text()
+    plain = ["allgather", "--world", "simulated", "--topology", "single", "--out", "plain"]
+    assert "a turn" not in weft(folder, "run", *plain, source=source)
+    other = json.loads((folder / "plain" / "results.json").read_text())["runs"][0]
+    assert "turns" not in other and other["flows"] is None
+    assert exported("plain", "--table", "turns") == []
 
 
 def test_a_kind_of_work_is_one_folder_of_wefts_own(tmp_path: Path) -> None:
