@@ -21,13 +21,15 @@ from weft.base.command_line import (
     output_folder,
 )
 from weft.cli.scenario_options import scenario_options
-from weft.experiments.families.flows.checks import GPTS, MODEL_SLOWDOWN
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
+from weft.experiments.scenario.families import families
 from weft.switch.commands.command_line import Defines, Includes
 from weft.topo.faults import lasting_lines
 
 SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate")
 """Options that say what a network is like."""
+OTHER_WORKLOADS = [each.about_workloads for each in families() if each.about_workloads]
+"""What ``weft paths`` can be asked for beside collectives and a permutation."""
 
 
 @scenario_options(*SHAPE)
@@ -60,10 +62,8 @@ def topology(
     paths=(f"Schemes, with commas: {', '.join(analysed_schemes())}.", COMPARED),
     fault=f"A link that is {', or '.join(lasting_lines())}; may be repeated.",
     root="Where there is one.",
-    layers="Flows of a model: its layers.",
-    slowdown=("Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s.",
-              f"a model's {MODEL_SLOWDOWN:g}; a file's stay as they are"),
     seed="Seed of hashes and order.",
+    **{name: help for each in families() for name, help in each.workload_options.items()},
 )  # fmt: skip
 def paths(
     workload: Annotated[
@@ -71,8 +71,7 @@ def paths(
         typer.Argument(
             metavar="WORKLOAD",
             help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
-            "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
-            f"{', '.join(GPTS)}.",
+            f"{', '.join(['permutation', *OTHER_WORKLOADS])}.",
         ),
     ],
     options: dict[str, Any],

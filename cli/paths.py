@@ -1,7 +1,7 @@
 """``weft paths``: what every link carries under each path scheme, said at once, without packets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +10,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from weft.agents.collectives.names import FLOWS
 from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.base.option import WHOLE, whole
 from weft.base.units import format_rate, format_size, shown
 from weft.controller.clos_paths import ClosPaths
-from weft.experiments.families.flows.checks import (
-    check_algorithm,
-    check_model,
-    check_slowdown,
-    model_defaults,
-)
-from weft.experiments.families.flows.gpt import MODELS
-from weft.experiments.families.flows.load import FILES, algorithms_for, graph_of, notes_on
-from weft.experiments.families.flows.resolve import own_of_workload
-from weft.experiments.families.flows.workload import WORKLOADS, WorkloadOptions
 from weft.experiments.loads.link_loads import LinkLoads, direction_name
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
@@ -33,6 +22,8 @@ from weft.experiments.results.summary import short_duration
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.checks import with_shape
 from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
+from weft.experiments.scenario.families import families
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
 from weft.experiments.theory.static_paths import (
@@ -54,8 +45,6 @@ from weft.topo.faults import (
 
 OWN = ("algorithm", "paths", "fault", "unit")
 """Options that mean something else here than in a run."""
-OF_FLOWS = ("slowdown", "tensor", "layers", "micro_batches")
-"""Options of workloads of flows."""
 MOST_LINKS = 1 << 14
 """Directions of links that JSON names one by one."""
 MOST_HOSTS = 1 << 17
@@ -99,7 +88,7 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         paths.leaves, paths.hosts_per_leaf, jobs=1, order=wanted.rank_placement, seed=wanted.seed
     ).jobs[0]
     known = workloads()
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     if workload in known:
         algorithm = str(given.get("algorithm", known[workload][0]))
         size_bytes = wanted.size_bytes
@@ -108,9 +97,11 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
             workload, algorithm, len(team), size_bytes, root=wanted.root, seed=wanted.seed
         )
     else:
-        flows = _flow_options(workload, given, wanted, len(team), paths.hosts_per_leaf)
-        check_algorithm(flows.workload, flows.algorithm)
-        algorithm, steps, notes = flows.algorithm, graph_steps(graph_of(flows)), notes_on(flows)
+        family, named = family_of(wanted.collective), (given["algorithm"],) * ("algorithm" in given)
+        algorithm = str(family.with_algorithms(replace(wanted, algorithms=named))[0])
+        flows = family.resolve(replace(wanted, algorithms=(algorithm,)), len(team))
+        steps = graph_steps(family.graph(flows, algorithm, len(team)))
+        notes = family.notes(flows, algorithm, len(team))
         size_bytes = most_sent(steps, len(team))
     unit_bytes = int(WHOLE.read("unit", given.get("unit", 1)))
     whole("unit", unit_bytes, 1, MAX_SIZE_BYTES)
@@ -135,9 +126,7 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     The counts of `COUNTED` alone have limits of their own, since no switch is brought up.
     """
     of_flows = workload not in workloads()
-    named = (*MODELS, *WORKLOADS)
-    if of_flows and workload not in named and Path(workload).suffix not in FILES:
-        choose("workload", workload, (*workloads(), *named, *(f"FILE{end}" for end in FILES)))
+    collective, own = _flows_of(workload) if of_flows else (workload, {})
     words = f"workload {shown(workload)}" if of_flows else workload
     if of_flows and "size" in given:
         raise InputError(
@@ -146,8 +135,8 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
         )
     rows = {name: OPTIONS[name.replace("_", "-")] for name in given if name not in OWN}
     values = {row.field: row.kind.read(row.name, given[name]) for name, row in rows.items()}
-    whole: dict[str, Any] = {**values, "workload": workload}
-    asked = Asked(FLOWS if of_flows else workload, **whole)
+    whole: dict[str, Any] = {**values, **own}
+    asked = Asked(collective, **whole)
     for name, row in rows.items():
         if values[row.field] != row.default and not asked.heeds(row):
             raise InputError(
@@ -175,23 +164,24 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     return asked
 
 
+def _flows_of(workload: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the collective and the options that ask for a workload of flows. Raises InputError for
+    one that there is not."""
+    found = {
+        collective: own
+        for each in families()
+        for collective in each.algorithms()
+        if (own := each.asked_for(workload)) is not None
+    }
+    if not found:
+        others = (name for each in families() for name in each.workloads())
+        choose("workload", workload, (*workloads(), *others))
+    return next(iter(found.items()))
+
+
 def _counts(asked: Asked) -> dict[str, int]:
     """Return how large the network is that is asked for, by the fields that its topology has."""
     return {name: getattr(asked, name) for name in TOPOLOGIES[asked.topology]}
-
-
-def _flow_options(
-    workload: str, given: Mapping[str, Any], wanted: Asked, ranks: int, hosts_per_leaf: int
-) -> WorkloadOptions:
-    """Return what is asked of a model, or of a file. Raises InputError for what makes no sense."""
-    asked = {name: getattr(wanted, name) for name in OF_FLOWS if name in given}
-    if workload in MODELS:
-        asked = {**model_defaults(hosts_per_leaf), **asked}
-        check_model(asked, ranks)
-    check_slowdown(asked.get("slowdown"))
-    algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
-    own = own_of_workload(wanted, workload)
-    return WorkloadOptions(workload, algorithm, ranks, wanted.rate_bps, **asked, own=own)
 
 
 def _paths_of(asked: Asked) -> ClosPaths:

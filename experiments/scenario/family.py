@@ -78,6 +78,10 @@ class Family:
     sums_apart = False
     """Whether multicasts beside sums go by trees with another root than theirs."""
 
+    about_workloads = ""
+    """What help of ``weft paths`` says of flows that can be asked for there, beside collectives."""
+    workload_options: Mapping[str, str | tuple[str, str]] = {}
+    """What help says there of options of its own, by their names with underscores."""
     adds: tuple[type[Part], ...] = ()
     """What parts results of it may have, beside those of all work."""
 
@@ -148,6 +152,15 @@ class Family:
         """Return options in which a file that they name is given in the first place that holds
         it. Raises `InputError` for a file that cannot be looked for."""
         return options
+
+    def workloads(self) -> Sequence[str]:
+        """Return what ``weft paths`` can be asked for, beside collectives; ``FILE.cm`` stands for
+        all files of that ending."""
+        return ()
+
+    def asked_for(self, workload: str) -> Mapping[str, Any] | None:
+        """Return the options, by fields, that ask for one of these; None if it is none."""
+        return None
 
     def check_names(self, asked: "Asked") -> None:
         """Raise `InputError` for unknown names in options of its own, whatever is asked for."""

@@ -468,14 +468,19 @@ def of_tables() -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
 
 
+OF_PROGRAMS = ("torch.py", "torch_run.py")
+"""The commands of one kind of work, which are its own."""
+
+
 def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
     """But for flows, which are a word of networks, too."""
     own = {name for each in families() if each.name != "collectives" for name in each.algorithms()}
     pattern = re.compile(rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])")
     rooms = ("scenario", "theory", "runs", "paths", "engines", "results", "report", "plots")
+    commands = {*modules("cli")} - {ROOT / "cli" / name for name in OF_PROGRAMS}
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
-        for file in modules(*(f"experiments/{room}" for room in rooms))
+        for file in (*modules(*(f"experiments/{room}" for room in rooms)), *sorted(commands))
         for line, text in words_of(file)
         if pattern.search(text) or text.startswith("weft.experiments.families.")
     ]

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from weft.agents.collectives.names import FLOWS, GIVEN, flow_algorithms
 from weft.base.option import own_of
 from weft.experiments.families.flows.asked import FlowsAsked
-from weft.experiments.families.flows.checks import GPTS, default_algorithm, is_model
+from weft.experiments.families.flows.checks import (
+    GPTS,
+    MODEL_SLOWDOWN,
+    default_algorithm,
+    is_model,
+)
 from weft.experiments.families.flows.workload import WORKLOADS
 from weft.experiments.families.graphs import FlowFamily
 from weft.experiments.scenario.family import Family
@@ -28,6 +33,17 @@ class FlowsOfWorkloads(FlowFamily):
     options = FlowsAsked
     fullest: Mapping[str, Any] = {"workload": GPTS[0]}
     types_itself = True
+    about_workloads = (
+        "a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
+        f"{', '.join(GPTS)}"
+    )
+    workload_options: Mapping[str, str | tuple[str, str]] = {
+        "layers": "Flows of a model: its layers.",
+        "slowdown": (
+            "Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s.",
+            f"a model's {MODEL_SLOWDOWN:g}; a file's stay as they are",
+        ),
+    }
 
     def algorithms(self) -> Mapping[str, tuple[str, ...]]:
         return {FLOWS: flow_algorithms()}
@@ -60,6 +76,15 @@ class FlowsOfWorkloads(FlowFamily):
         workload = own_of(asked, FlowsAsked).workload or ""
         if workload in WORKLOADS:
             yield WORKLOADS[workload]
+
+    def workloads(self) -> Sequence[str]:
+        from weft.experiments.families.flows.load import FILES
+
+        return (*GPTS, *WORKLOADS, *(f"FILE{ending}" for ending in FILES))
+
+    def asked_for(self, workload: str) -> Mapping[str, Any] | None:
+        is_known = {workload, f"FILE{Path(workload).suffix}"} & {*self.workloads()}
+        return {"workload": workload} if is_known else None
 
     def located(self, options: Mapping[str, Any], places: Sequence[Path]) -> Mapping[str, Any]:
         from weft.experiments.families.flows.files import located
