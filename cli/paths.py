@@ -97,7 +97,8 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
             workload, algorithm, len(team), size_bytes, root=wanted.root, seed=wanted.seed
         )
     else:
-        family, named = family_of(wanted.collective), (given["algorithm"],) * ("algorithm" in given)
+        family = family_of(wanted.collective)
+        named = (given["algorithm"],) if "algorithm" in given else ()
         algorithm = str(family.with_algorithms(replace(wanted, algorithms=named))[0])
         flows = family.resolve(replace(wanted, algorithms=(algorithm,)), len(team))
         steps = graph_steps(family.graph(flows, algorithm, len(team)))
