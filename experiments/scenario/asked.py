@@ -611,9 +611,8 @@ class Asked:
 
     def kinds(self) -> Iterator["Algorithm"]:
         """Yield the algorithms as objects, those of all of which it consists."""
-        family = family_named(self.collective)
         for name in self.algorithms:
-            yield from family.kinds(self.collective, name)
+            yield from family_named(self.collective).kinds(self.collective, name)
 
     @property
     def needs(self) -> "Needs":
