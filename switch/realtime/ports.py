@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,49 +31,39 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 SEND_BUFFER_BYTES = 16 << 20
 
 
-def open_port(interface: str) -> socket.socket:
+def open_port(
+    interface: str, bypass_qdisc: bool = True, *, receives: bool = True, sends: bool = True
+) -> socket.socket:
     """Return a raw socket on an interface of this namespace, to receive by and to send by; raises
-    ``MachineError``."""
-    port = _packet_socket()
-    _let_receive(port)
-    _let_send(port)
-    return _bound(port, interface, ETH_P_ALL)
-
-
-def open_receiver(interface: str) -> socket.socket:
-    """Return a raw socket that is there to receive by; raises ``MachineError``."""
-    port = _packet_socket()
-    _let_receive(port)
-    return _bound(port, interface, ETH_P_ALL)
-
-
-def open_sender(interface: str, bypass_qdisc: bool = True) -> socket.socket:
-    """Return a raw socket to send by, which receives nothing; raises ``MachineError``.
+    ``MachineError``.
 
     Frames that bypass the queueing discipline are cheaper to send, but tc does nothing to them, and
     no other packet socket sees them leave.
     """
-    port = _packet_socket()
-    _let_send(port, bypass_qdisc)
-    return _bound(port, interface, 0)
-
-
-def _packet_socket() -> socket.socket:
     try:
-        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     except PermissionError:
         raise MachineError("opening a packet socket needs root (CAP_NET_RAW): use sudo") from None
+    if receives:
+        port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        _set_size(port, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+    if sends:
+        port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, int(bypass_qdisc))
+        _set_size(port, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    port.setblocking(False)
+    try:
+        _bind(port, interface, ETH_P_ALL if receives else 0)
+    except MachineError:
+        port.close()
+        raise
+    return port
 
 
-def _let_receive(port: socket.socket) -> None:
-    port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-    port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-    _set_size(port, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-
-
-def _let_send(port: socket.socket, bypass_qdisc: bool = True) -> None:
-    port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, int(bypass_qdisc))
-    _set_size(port, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+open_receiver = partial(open_port, sends=False)
+"""Open a socket that is there to receive by."""
+open_sender = partial(open_port, receives=False)
+"""Open a socket to send by, which receives nothing."""
 
 
 def _set_size(port: socket.socket, option: int, fallback: int, size_bytes: int) -> None:
@@ -80,16 +71,6 @@ def _set_size(port: socket.socket, option: int, fallback: int, size_bytes: int) 
         port.setsockopt(socket.SOL_SOCKET, option, size_bytes)
     except PermissionError:
         port.setsockopt(socket.SOL_SOCKET, fallback, size_bytes)
-
-
-def _bound(port: socket.socket, interface: str, protocol: int) -> socket.socket:
-    port.setblocking(False)
-    try:
-        _bind(port, interface, protocol)
-    except MachineError:
-        port.close()
-        raise
-    return port
 
 
 def _bind(port: socket.socket, interface: str, protocol: int) -> None:
@@ -123,7 +104,7 @@ class PortSockets:
         bypass_qdisc: bool = True,
     ) -> None:
         """Open the sockets; each of ``ports`` is (switch, port, interface). ``bypass_qdisc`` is as
-        for ``open_sender``."""
+        for ``open_port``."""
         self.ports = ports
         self.receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []

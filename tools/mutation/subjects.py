@@ -88,8 +88,8 @@ GROUPS = (
             *(
                 f"switch/engine/dataplane/{name}.py"
                 for name in (
-                    "captures", "events", "*layout", "pipeline", "queues", "runtime", "telemetry",
-                    "trace_notes",
+                    "captures", "events", "hashes", "*layout", "pipeline", "queues", "runtime",
+                    "telemetry",
                 )
             ),
         ),

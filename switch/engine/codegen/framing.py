@@ -40,7 +40,7 @@ class ParserSource:
         self.program = program
         self.translator = translator
         self.primitives = primitives
-        self.writer = Writer()
+        self.writer = Writer(1)
         self.needs_words = False  # whether the packet's words are the last argument
 
     def write(self) -> str:
@@ -60,38 +60,36 @@ class ParserSource:
         order, cyclic = topological(parser["init_state"], following)
         self.numbers = {name: position for position, name in enumerate(order)}
         writer = self.writer
-        with writer.indented(""):
-            valid = self.program.valid_slots
-            if len(valid):
-                with writer.indented(f"for slot in range({valid.start}, {valid.stop}):"):
-                    writer.line("phv[slot] = 0")
-            for header in self.program.headers.values():
-                if header.varbit is not None:
-                    writer.line(f"phv[{length_name(header.varbit, self.translator.name_of)}] = 0")
-            writer.line(
-                f"phv[PARSER_ERROR] = {self.program.error('NoError')}",
-                "at = start",
-                "end = start + length",
-                f"state_number = {0 if order else -1}",
-            )
-            if cyclic:
-                with writer.indented(f"for _ in range({STEP_LIMIT}):"):
-                    with writer.indented("if state_number < 0:"):
-                        writer.line("return at - start")
-                    self.write_states(order, states, "elif")
-                self.fail(self.program.error("ParserTimeout"))
-            else:
-                self.write_states(order, states, "if")
-                writer.line("return at - start")
-        body = writer.text.lstrip("\n")
+        valid = self.program.valid_slots
+        if len(valid):
+            with writer.indented(f"for slot in range({valid.start}, {valid.stop}):"):
+                writer.line("phv[slot] = 0")
+        for header in self.program.headers.values():
+            if header.varbit is not None:
+                writer.line(f"phv[{length_name(header.varbit, self.translator.name_of)}] = 0")
+        writer.line(
+            f"phv[PARSER_ERROR] = {self.program.error('NoError')}",
+            "at = start",
+            "end = start + length",
+            f"state_number = {0 if order else -1}",
+        )
+        if cyclic:
+            with writer.indented(f"for _ in range({STEP_LIMIT}):"):
+                with writer.indented("if state_number < 0:"):
+                    writer.line("return at - start")
+                self.write_states(order, states, "elif")
+            self.fail(self.program.error("ParserTimeout"))
+        else:
+            self.write_states(order, states, "if")
+            writer.line("return at - start")
         head = Writer()
-        found = set(re.findall(r"\w+", body))
+        found = set(re.findall(r"\w+", writer.text))
         self.needs_words = "words" in found
         more = ", words" if self.needs_words else ""
         arguments = f"phv, data, start, length, state, registers{more}"
         with head.function(f"parse({arguments})", f"Parser {remark(parser['name'])}."):
             head.extend(text for name, text in SURROUNDINGS.items() if name in found)
-        return head.text + body
+        return head.text + writer.text
 
     def write_states(self, order: list[str], states: dict[str, Json], word: str) -> None:
         """Write a block for each state."""
@@ -360,23 +358,21 @@ def write_deparser(
 ) -> tuple[str, str]:
     """Return the function ``deparse(phv, header, ...)``, which returns the bytes written, and a
     call."""
-    writer = Writer()
+    writer = Writer(1)
     deparser = program.document["deparsers"][0]
-    with writer.indented(""):
-        for node in deparser.get("primitives") or []:
-            primitives.write(writer, node)
-        writer.line("at = 0")
-        for name in deparser["order"]:
-            header = program.header(name)
-            with writer.indented(f"if phv[{translator.valid_name(header)}] != 0:"):
-                pieces = field_pieces(header.fields, translator.name_of)
-                writer.extend(write_pieces("header", pieces, translator.name_of))
-        writer.line("return at")
-    body = writer.text.lstrip("\n")
-    found = set(re.findall(r"\w+", body)) - {"phv", "record"}
+    for node in deparser.get("primitives") or []:
+        primitives.write(writer, node)
+    writer.line("at = 0")
+    for name in deparser["order"]:
+        header = program.header(name)
+        with writer.indented(f"if phv[{translator.valid_name(header)}] != 0:"):
+            pieces = field_pieces(header.fields, translator.name_of)
+            writer.extend(write_pieces("header", pieces, translator.name_of))
+    writer.line("return at")
+    found = set(re.findall(r"\w+", writer.text)) - {"phv", "record"}
     arguments = ", ".join(["phv", "header", *(name for name in ENVIRONMENT if name in found)])
     head = Writer()
     head.line(
         "@jit", f"def deparse({arguments}):", f'    """Deparser {remark(deparser["name"])}."""'
     )
-    return head.text + body, f"deparse({arguments})"
+    return head.text + writer.text, f"deparse({arguments})"

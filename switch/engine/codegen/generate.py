@@ -51,10 +51,12 @@ from weft.switch.engine.native.compiled import (
     address_of, divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left,
     shift_right, shift_right64, store64, uint8_view, unsigned64, word64,
 )
+from weft.switch.engine.dataplane.hashes import (
+    crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex, identity, xor16, xor32, xxh64,
+)
 from weft.switch.engine.dataplane.runtime import (
-    choose, crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex,
-    identity, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
-    write_varbit, xor16, xor32, xxh64,
+    choose, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
+    write_varbit,
 )
 """ + "".join(f"{name.upper()} = {place}\n" for name, place in HEAD_PLACES.items())
 

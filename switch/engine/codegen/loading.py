@@ -123,10 +123,10 @@ def _import(path: Path, name: str) -> ModuleType:
 _PLAIN_MODULES = {
     "native.compiled": "native.plain",
     "native.wide": "native.plain_wide",
+    "dataplane.hashes": "dataplane.plain_hashes",
     "dataplane.runtime": "dataplane.plain_runtime",
 }
 """What a plain program imports in place of compiled code."""
-_PLAIN_RUNTIME = "weft.switch.engine.dataplane.plain_runtime"
 
 
 def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
@@ -140,9 +140,11 @@ def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
 
 
 def _build_plain(program: Program, path: Path) -> Pipeline:
-    if _PLAIN_RUNTIME not in sys.modules:
-        runtime = Path(__file__).parent.with_name("dataplane") / "runtime.py"
-        _execute_plain(runtime.read_text("utf-8"), runtime, _PLAIN_RUNTIME)
+    for library in ("hashes", "runtime"):
+        name = f"weft.switch.engine.dataplane.plain_{library}"
+        if name not in sys.modules:
+            source = Path(__file__).parent.with_name("dataplane") / f"{library}.py"
+            _execute_plain(source.read_text("utf-8"), source, name)
     module = _execute_plain(path.read_text("utf-8"), path, f"plain_{path.stem}")
     run: Callable[..., int] = module.__dict__["pipeline"]
     pipeline = Pipeline(program, path, 0, False, None)

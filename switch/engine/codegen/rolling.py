@@ -121,13 +121,10 @@ def _repeats(lines: list[_Line], start: int, length: int) -> int:
     end = start + count * length
     if end < len(lines):
         after = lines[end]
-        if after.depth > block[0].depth or (after.depth == block[0].depth and not _apart(after)):
+        goes_on = after.shape[0].lstrip(" ").startswith(_CONTINUES)
+        if after.depth > block[0].depth or (after.depth == block[0].depth and goes_on):
             count -= 1  # the last statement of the last block goes on
     return count
-
-
-def _apart(line: _Line) -> bool:
-    return not line.shape[0].lstrip(" ").startswith(_CONTINUES)
 
 
 def _loop(lines: list[_Line], start: int, length: int, count: int) -> list[str]:

@@ -1,4 +1,5 @@
-"""What a switch's packets change while its controller looks on: counters, registers, meters, times.
+"""What a switch's packets change while its controller looks on: counters, registers, meters, times,
+and the events that they leave.
 
 The controller reads and writes these values live: they are no part of a version of the tables, so
 nothing here waits for ``publish``.
@@ -14,9 +15,13 @@ from weft.switch.engine.control import meters
 from weft.switch.engine.control.configuration import Configuration
 from weft.switch.engine.control.entities import (
     CounterCell,
+    DigestEvent,
+    Event,
+    IdleTimeout,
     Key,
     MeterConfig,
     MeterCounts,
+    PacketIn,
     TableEntry,
 )
 from weft.switch.engine.control.errors import InvalidValue, NotFound
@@ -196,6 +201,32 @@ class LiveValues:
     ) -> None:
         """Set what an entry's direct meter has marked. Raises NotFound."""
         meters.set_counts(self._meter_cell(self._direct_meter(table, keys, priority)), counts)
+
+    # -- events
+
+    def take_events(self) -> list[Event]:
+        """Return what packets and timers have left for the controller since the last call, in
+        order."""
+        pipeline = self.config.pipeline
+        lists = pipeline.program.learn_lists if pipeline is not None else {}
+        events: list[Event] = []
+        for kind, time_ns, subject, words in self.state.take_records():
+            if kind == at.PACKET_IN:
+                events.append(PacketIn(words.tobytes()[:subject], time_ns))
+            elif subject in lists:
+                learn_list = lists[subject]
+                events.append(
+                    DigestEvent(learn_list.name, learn_list.values(words.tolist()), time_ns)
+                )
+        now_ns = self.host.clock_ns()
+        idle = set(self.state.ageing.take(now_ns))
+        return events + [
+            IdleTimeout(state.entries[identity], now_ns)
+            for state in (self.config.contents.tables.values() if idle else ())
+            if state.table.hit_base is not None
+            for identity, cell in state.cells.items()
+            if state.table.hit_base + cell in idle
+        ]
 
     # -- what entries have of their own: counter, meter, timeout
 

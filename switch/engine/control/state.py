@@ -27,14 +27,11 @@ from weft.switch.engine.control.encoding import encode
 from weft.switch.engine.control.entities import (
     ActionCall,
     CloneSession,
-    DigestEvent,
     Event,
     GroupTarget,
-    IdleTimeout,
     Key,
     MemberTarget,
     MulticastGroup,
-    PacketIn,
     ProfileGroup,
     ProfileMember,
     TableEntry,
@@ -51,7 +48,6 @@ from weft.switch.engine.control.tables import (
     check_target,
     normal_keys,
 )
-from weft.switch.engine.dataplane import layout as at
 
 Parameters = ParamSpec("Parameters")
 
@@ -460,27 +456,7 @@ class SwitchControl:
 
         The rings that hold events are bounded; ``events_lost`` counts what found no room.
         """
-        events: list[Event] = []
-        lists = (
-            self._config.pipeline.program.learn_lists if self._config.pipeline is not None else {}
-        )
-        for kind, time_ns, subject, words in self._state.take_records():
-            if kind == at.PACKET_IN:
-                events.append(PacketIn(words.tobytes()[:subject], time_ns))
-            elif subject in lists:
-                learn_list = lists[subject]
-                events.append(
-                    DigestEvent(learn_list.name, learn_list.values(words.tolist()), time_ns)
-                )
-        now_ns = self.host.clock_ns()
-        idle = set(self._state.ageing.take(now_ns))
-        return events + [
-            IdleTimeout(state.entries[identity], now_ns)
-            for state in (self._config.contents.tables.values() if idle else ())
-            if state.table.hit_base is not None
-            for identity, cell in state.cells.items()
-            if state.table.hit_base + cell in idle
-        ]
+        return self.values.take_events()
 
     @property
     def events_lost(self) -> int:

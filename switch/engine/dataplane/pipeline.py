@@ -52,6 +52,7 @@ from weft.switch.engine.dataplane.queues import (
     enqueue,
     land,
     next_start,
+    note_drop,
     phv_head,
     phv_row,
     put_on_link,
@@ -64,7 +65,7 @@ from weft.switch.engine.dataplane.queues import (
     take_waiting,
 )
 from weft.switch.engine.dataplane.runtime import lookup_word
-from weft.switch.engine.dataplane.trace_notes import note_priority_drop
+from weft.switch.engine.dataplane.trace_layout import PRIORITY_DROP
 from weft.switch.engine.native.compiled import address_of, call_pipeline, inline, int64_view, jit
 
 REPEAT_LIMIT = 256
@@ -114,7 +115,7 @@ def deny(context: Context, switch: int, packet: int) -> None:
     """Drop a packet whose priority has no queue; Python is told of the first one, and of greater
     priorities."""
     priority = phv_head(context, packet).priority
-    note_priority_drop(context, switch, packet, priority)
+    note_drop(context, switch, packet, PRIORITY_DROP, priority, context.priorities, 0)
     row = SwitchRecord(context.switches, switch)
     if priority > row.denied_priority:
         row.denied_priority = priority

@@ -23,8 +23,9 @@ from weft.switch.engine.dataplane.layout import (
     Words,
 )
 from weft.switch.engine.dataplane.outbox import record_packet
+from weft.switch.engine.dataplane.runtime import write_note
 from weft.switch.engine.dataplane.telemetry import count_depth, count_load
-from weft.switch.engine.dataplane.trace_notes import note_queue_drop
+from weft.switch.engine.dataplane.trace_layout import QUEUE_DROP
 from weft.switch.engine.native.compiled import inline, int64_view, jit, part
 
 NANOSECONDS = 1_000_000_000
@@ -319,6 +320,18 @@ def next_deadline(context: Context) -> int:
 
 
 @jit
+def note_drop(
+    context: Context, switch: int, packet: int, kind: int, first: int, packets: int, size: int
+) -> None:
+    """Write why a packet finds no place in a queue, if it is traced: the one thing that a traced
+    program cannot see itself."""
+    state = SwitchRecord(context.switches, switch)
+    number = Packet(context.packets, packet).trace_number
+    if state.trace_head != 0 and number != 0:
+        write_note(state, kind, number, packet, first, packets, size, 0)
+
+
+@jit
 def enqueue(
     context: Context, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
@@ -335,7 +348,7 @@ def enqueue(
     ):
         egress.counted.queue_drops += 1
         egress.counted.queue_drop_bytes += size_bytes
-        note_queue_drop(context, switch, packet, queue, port)
+        note_drop(context, switch, packet, QUEUE_DROP, port, queue.packets, queue.bytes)
         release(context, packet)
         return
     row = Packet(context.packets, packet)

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 Function = TypeVar("Function")
 
 WORD = (1 << 64) - 1
+MOST_SHIFT = 65536
+"""From this amount on all bits are shifted out: no field has as many."""
 
 
 def jit(function: Function) -> Function:
@@ -90,17 +92,17 @@ def modulo64(left: int, right: int) -> int:
 
 def shift_left(value: int, amount: int) -> int:
     """Return ``value << amount``, which is 0 for an amount beyond any field."""
-    return value << amount if 0 <= amount < 65536 else 0
+    return value << amount if 0 <= amount < MOST_SHIFT else 0
 
 
 def shift_right(value: int, amount: int) -> int:
     """Return ``value >> amount``, which keeps the sign."""
-    return value >> amount if 0 <= amount < 65536 else (-1 if value < 0 else 0)
+    return value >> amount if 0 <= amount < MOST_SHIFT else (-1 if value < 0 else 0)
 
 
 def shift_right64(value: int, amount: int) -> int:
     """Return ``value >> amount`` of a number without sign."""
-    return (value & WORD) >> amount if 0 <= amount < 65536 else 0
+    return (value & WORD) >> amount if 0 <= amount < MOST_SHIFT else 0
 
 
 def multiply64(left: int, right: int) -> int:

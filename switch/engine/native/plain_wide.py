@@ -6,10 +6,7 @@ Numbers are exact, whatever their size, so counts of words only matter where wor
 import operator
 from typing import Any
 
-from weft.switch.engine.native.plain import WORD, word64
-
-MOST_SHIFT = 65536
-"""From this amount on all bits are shifted out: no field has as many."""
+from weft.switch.engine.native.plain import WORD, shift_left, shift_right, word64
 
 
 def wide_load(array: Any, place: int, stored: int, words: int) -> int:
@@ -74,17 +71,7 @@ wide_equal, wide_less = operator.eq, operator.lt
 wide_multiply, wide_less_unsigned = wide_mul, wide_less
 
 
-def wide_shift_left(value: int, amount: int) -> int:
-    """Return ``value << amount``, which is 0 for an amount beyond any field."""
-    return value << amount if 0 <= amount < MOST_SHIFT else 0
-
-
-def wide_shift_right(value: int, amount: int) -> int:
-    """Return ``value >> amount``, which keeps the sign."""
-    return value >> amount if 0 <= amount < MOST_SHIFT else (-1 if value < 0 else 0)
-
-
-wide_shift_right_unsigned = wide_shift_right
+wide_shift_left, wide_shift_right, wide_shift_right_unsigned = shift_left, shift_right, shift_right
 
 
 def wide_cut(value: int, width: int) -> int:

@@ -13,14 +13,10 @@ from weft.switch.engine.codegen.traced import Legend
 from weft.switch.engine.control.contents import Version
 from weft.switch.engine.control.entities import (
     ActionCall,
-    Exact,
     GroupTarget,
     Key,
-    Lpm,
     MemberTarget,
-    Range,
     TableEntry,
-    Ternary,
 )
 from weft.switch.engine.dataplane import trace_layout as at
 from weft.switch.engine.dataplane.layout import MOST_PRIORITY_QUEUES
@@ -371,24 +367,14 @@ def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:
 
 def describe_key(key: Key) -> str:
     """Return a key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
-    match key:
-        case Exact():
-            return hex(key.value)
-        case Lpm():
-            return f"{key.value:#x}/{key.prefix_length}"
-        case Ternary():
-            return f"{key.value:#x}&&&{key.mask:#x}"
-    assert isinstance(key, Range)
-    return f"{key.low:#x}..{key.high:#x}"
+    return str(key).replace(" ", "")
 
 
 def describe_target(program: Program, target: object) -> str:
     """Return what an entry leads to."""
     match target:
-        case MemberTarget():
-            return f"member {target.member_id}"
-        case GroupTarget():
-            return f"group {target.group_id}"
+        case MemberTarget() | GroupTarget():
+            return str(target)
         case ActionCall():
             action = next(one for one in program.actions if one.name == target.action)
             pairs = zip(action.parameters, target.params, strict=True)

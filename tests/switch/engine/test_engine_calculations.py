@@ -13,7 +13,7 @@ from tests.support.engine_programs import Document, assign, call, extract, field
 
 from weft.base.deferred import numba
 from weft.switch.engine.codegen.calculations import CRCS, FUNCTIONS, custom_crc
-from weft.switch.engine.dataplane import runtime
+from weft.switch.engine.dataplane import hashes
 from weft.switch.engine.native.plain import word64
 
 Json = Any
@@ -176,7 +176,7 @@ def digits_crc(width: int, polynomial: int, initial: int, final: int, reflected:
     """The CRC of the digits 1 to 9 by the run-time library, compiled."""
 
     def run(data: Any, one: int, two: int, three: int) -> Any:
-        return runtime.crc_bits(data, 0, 9, width, one, two, three, reflected)
+        return hashes.crc_bits(data, 0, 9, width, one, two, three, reflected)
 
     words = [word64(value) for value in (polynomial, initial, final)]
     result = int(numba.njit(run)(np.frombuffer(b"123456789", np.uint8), *words))

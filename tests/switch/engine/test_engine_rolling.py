@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.base.deferred import numba
 from weft.switch.engine.codegen.rolling import LEAST_REPEATS, roll
-from weft.switch.engine.dataplane import runtime
+from weft.switch.engine.dataplane import hashes
 
 NAMES = {f"FIELD_{number}": number + 3 for number in range(40)}
 
@@ -109,7 +109,7 @@ def test_rolled_code_does_what_the_statements_do(
 @lru_cache(maxsize=1)
 def compiled_crc32() -> Any:
     """``crc32`` as compiled code calls it."""
-    crc32 = runtime.crc32
+    crc32 = hashes.crc32
 
     def call(data: Any, start: int, length: int) -> int:
         return crc32(data, start, length)
