@@ -172,7 +172,7 @@ def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
 REFUSALS = (AlreadyExists, TableFull, NotPermitted, StillInUse)
 """The errors that BMv2 reports too, and after which p4c's runner goes on."""
 
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -180,11 +180,6 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-
-
-def holds(got: int, comparison: str, wanted: int) -> bool:
-    """Return whether a comparison holds."""
-    return _COMPARISONS[comparison](got, wanted)
 
 
 class _CellArrays:

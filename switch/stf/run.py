@@ -273,6 +273,6 @@ class _TestRun:
         what, got = self.arrays.check(check)
         if check.comparison is None:
             self.result.notes.append(f"{check.place.file}:{check.place.line}: {what} is {got}")
-        elif not commands.holds(got, check.comparison, check.value):
+        elif not commands.COMPARISONS[check.comparison](got, check.value):
             message = f"{what} is {got}, expected {check.comparison} {check.value}"
             self.result.failures.append(StfFailure(check.kind, check.place, message))

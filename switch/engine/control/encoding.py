@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.jit import Record, word_of
-from weft.switch.engine.control.contents import Contents
-from weft.switch.engine.control.entities import ActionCall, GroupTarget, MemberTarget, Target
+from weft.switch.engine.control.contents import Contents, Replicated
+from weft.switch.engine.control.entities import (
+    ActionCall,
+    CloneSession,
+    GroupTarget,
+    MemberTarget,
+    Target,
+)
 from weft.switch.engine.control.tables import TableState, check_call, encode_key, rank
 from weft.switch.engine.dataplane.layout import (
     DIRECTORY_WORDS,
@@ -170,15 +176,14 @@ class ImageBuilder:
             self.words[at : at + size] = [*map(signed, key), *entry_words(row)]
         return bits, offset
 
-    def replication(
-        self, groups: dict[int, tuple[int, list[tuple[int, int]]]], *, clones: bool
-    ) -> None:
-        """Append the multicast groups or clone sessions: id -> (bytes kept, (port, instance)s)."""
+    def replication(self, entries: Mapping[int, Replicated], *, clones: bool) -> None:
+        """Append the multicast groups or clone sessions, which are given by their ids."""
         rows = []
-        for identifier, (keep, copies) in groups.items():
-            words = words_with(ReplicationRecord, replicas=len(copies), keep=keep)
-            for port, instance in copies:
-                words += words_with(ReplicaRecord, port=port, instance=instance)
+        for identifier, entry in entries.items():
+            keep = entry.packet_length_bytes if isinstance(entry, CloneSession) else 0
+            words = words_with(ReplicationRecord, replicas=len(entry.replicas), keep=keep)
+            for copy in entry.replicas:
+                words += words_with(ReplicaRecord, **vars(copy))
             rows.append(Row(((identifier, WORD),), 0, self.record(words), 0))
         place = word_of(ImageHead, "clone" if clones else "multicast")
         self.table(place, 1, [False], rows, 0)
@@ -232,23 +237,8 @@ class _Encoder:
         self.builder.value_sets(
             self.uses, {name: state.encode() for name, state in self.contents.value_sets.items()}
         )
-        self.builder.replication(
-            {
-                number: (0, [(copy.port, copy.instance) for copy in group.replicas])
-                for number, group in replication.groups.items()
-            },
-            clones=False,
-        )
-        self.builder.replication(
-            {
-                number: (
-                    session.packet_length_bytes,
-                    [(copy.port, copy.instance) for copy in session.replicas],
-                )
-                for number, session in replication.sessions.items()
-            },
-            clones=True,
-        )
+        self.builder.replication(replication.groups, clones=False)
+        self.builder.replication(replication.sessions, clones=True)
         for name, profile in self.contents.profiles.items():
             for member in profile.members.values():
                 self.members[name, member.member_id] = self.record(profile.actions, member.call)

@@ -167,7 +167,7 @@ def replicate(
     keep = head.keep
     context.passes += count
     for i in range(count):
-        copy = copy_packet(context, switch, packet)
+        copy = copy_packet(context, packet)
         if copy == NONE:
             context.no_buffer += count - i - 1
             return
@@ -200,7 +200,7 @@ def send_clones(
 def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Make copies of the packet as ingress got it, parsed anew, with the fields that the list
     keeps."""
-    copy = copy_packet(context, switch, packet)
+    copy = copy_packet(context, packet)
     if copy == NONE:
         return
     length = Packet(context.packets, packet).frame_length
@@ -213,7 +213,7 @@ def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
 @jit
 def clone_egress(context: Context, switch: int, packet: int, now: int) -> None:
     """Make copies of the packet as egress leaves it, for egress again."""
-    copy = copy_packet(context, switch, packet)
+    copy = copy_packet(context, packet)
     if copy != NONE:
         send_clones(context, switch, packet, copy, EGRESS_CLONE, now)
 

@@ -138,7 +138,7 @@ def drop(context: Context, switch: int, reason: int, packet: int) -> None:
 
 
 @jit
-def copy_packet(context: Context, switch: int, packet: int) -> int:
+def copy_packet(context: Context, packet: int) -> int:
     """Return a packet with the same PHV that shares the buffer, or NONE."""
     row = Packet(context.packets, packet)
     copy = take_packet(context, row.buffer) if context.free_packet_count > context.reserve else NONE
