@@ -1354,3 +1354,106 @@ def test_a_congestion_control_that_cannot_be_compiled_is_named(tmp_path: Path) -
     assert said["runs"][0]["error"].startswith(
         "'calm' of another package (calm.Calm): compiling after_loss failed"
     )
+
+
+WORLD = '''
+"""Worlds that write down what they are asked, and let the simulated one answer."""
+
+from weft.topo.worlds.kind import WorldKind
+from weft.topo.worlds.processors import read_cpu_times
+from weft.topo.worlds.simulated.kind import WORLD as SIMULATED
+from weft.topo.worlds.world import World
+
+
+class Told(World):
+    def __init__(self, name, network):
+        self.name, self._network = name, network
+        self.topology, self.frames = network.topology, network.frames
+
+    def _ask(self, what, *arguments):
+        with open("asked.txt", "a") as asked:
+            print(self.name, what, file=asked)
+        return getattr(self._network, what)(*arguments)
+
+    def __enter__(self):
+        self._ask("__enter__")
+        return self
+
+    def close(self):
+        self._ask("close")
+
+    @property
+    def switch_addresses(self):
+        return self._network.switch_addresses
+
+    def gathered(self, order, advance):
+        return self._ask("gathered", order, advance)
+
+    def switch_statistics(self):
+        return self._ask("switch_statistics")
+
+    def host_queue_drops(self):
+        return self._ask("host_queue_drops")
+
+    def fault_losses(self):
+        return self._ask("fault_losses")
+
+
+class Timed(Told):
+    def evidence(self):
+        return read_cpu_times(), read_cpu_times()
+
+
+class Toy(WorldKind):
+    name = "toy"
+    of = Told
+
+    def network(self, topology, options):
+        options.meanwhile()
+        return self.of(self.name, SIMULATED.network(topology, options))
+
+
+class Machines(Toy):
+    name = "toy-machines"
+    of = Timed
+    has_real_time = True
+    takes_machine = True
+
+
+TOY = Toy()
+MACHINES = Machines()
+'''
+
+ASKED = """
+__enter__
+gathered
+switch_statistics host_queue_drops fault_losses
+switch_statistics host_queue_drops fault_losses
+close
+"""
+
+
+def test_a_world_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "toy", WORLD, "weft.worlds", "toy", "machines")
+    assert "emulated, simulated, toy or toy-machines." in " ".join(
+        weft(tmp_path, "run", "allgather", "--help").split()
+    )
+    small = ["allgather", "--size", "64KiB", "--rate", "1Gbit", "--out", "out", "--json"]
+    small += ["--algorithm", "ring"]
+    runs = {}
+    for world in ("simulated", "toy", "toy-machines"):
+        (runs[world],) = json.loads(weft(tmp_path, "run", *small, "--world", world))["runs"]
+        assert runs[world]["verified"] and runs[world]["scenario"]["world"] == world
+        asked = (tmp_path / "asked.txt").read_text().splitlines() if world != "simulated" else []
+        told = [line.removeprefix(f"{world} ") for line in asked if line.startswith(f"{world} ")]
+        assert told == (ASKED.split() if asked else [])
+    times = {world: run["completion_ns"] for world, run in runs.items()}
+    assert times["toy"] == times["simulated"]  # virtual time: nothing is predicted, and all is ok
+    assert runs["toy"]["predicted_ns"] is None
+    assert runs["toy"]["fidelity"]["reasons"] == runs["simulated"]["fidelity"]["reasons"]
+    assert runs["toy-machines"]["predicted_ns"] == times["toy-machines"]
+    assert "switches" in runs["toy-machines"]["fidelity"]["cpu_s"]
+    assert "toy-machines" in (tmp_path / "out" / "report.html").read_text()
+    up = "import weft\nwith weft.up(weft.single(2), world='toy') as net:\n    print(net.world, "
+    up += "net.allgather(size='4KiB').verified)\n"
+    assert python(tmp_path, up) == "toy True\n"
