@@ -18,8 +18,8 @@ import numpy as np
 
 from weft.base.errors import InputError, refuse
 from weft.controller.flows import BoolArray, IntArray
+from weft.topo.addresses import host_address
 from weft.topo.clos import Topology
-from weft.topo.network import host_address
 
 _NODE = re.compile(r"([a-z]+)([0-9]{1,9})")
 

@@ -15,7 +15,13 @@ from weft.experiments.scenario.choices import RATES_BPS
 from weft.interface.commands import MOST_TIMEOUT_S, Completed, Running, started, words_of
 from weft.interface.frames import frame_bytes, packet_of
 from weft.switch.engine.trace.text import packets_text
-from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
+from weft.topo.addresses import Interface, format_mac
+from weft.topo.network import (
+    Direction,
+    Host,
+    Link,
+    Topology,
+)
 from weft.topo.worlds.world import World
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from weft.base import arguments as given
 from weft.base.command_line import macros
-from weft.topo.network import Topology, with_cpu_port, with_priority_queues
+from weft.topo.figures import with_cpu_port, with_priority_queues
+from weft.topo.network import Topology
 from weft.topo.own import with_ordinary_hosts, with_programs
 
 Program: TypeAlias = str | os.PathLike[str]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from weft.base.arguments import whole
 from weft.base.errors import refuse
+from weft.topo.addresses import Interface, format_ipv4, format_mac, host_address
+from weft.topo.figures import check_link_figures
 from weft.topo.network import (
     DEFAULT_DELAY_NS,
     DEFAULT_QUEUE_BYTES,
@@ -17,7 +19,6 @@ from weft.topo.network import (
     MAX_SWITCHES,
     Direction,
     Host,
-    Interface,
     Link,
     LinkTier,
     Node,
@@ -25,10 +26,6 @@ from weft.topo.network import (
     Switch,
     Tier,
     Topology,
-    check_link_figures,
-    format_ipv4,
-    format_mac,
-    host_address,
 )
 
 __all__ = [

@@ -15,14 +15,8 @@ from typing import TypeVar
 
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import shown
-from weft.topo.network import (
-    MAX_HOSTS_PER_LEAF,
-    SUBNET_BITS,
-    Interface,
-    Ipv6,
-    format_mac,
-    host_address,
-)
+from weft.topo.addresses import SUBNET_BITS, Interface, Ipv6, format_mac, host_address
+from weft.topo.network import MAX_HOSTS_PER_LEAF
 from weft.topo.network_document import MAC_ADDRESS, NO_ADDRESS, LinkDocument
 
 PAIR_BITS = 31

@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from weft.base.errors import InputError, refuse
+from weft.topo.addresses import Interface, format_ipv4, format_ipv6, format_mac
 from weft.topo.network import (
     Direction,
     Host,
-    Interface,
     Link,
     Port,
     Topology,
-    format_ipv4,
-    format_ipv6,
-    format_mac,
 )
 
 LINK_MTU = 9000

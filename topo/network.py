@@ -19,14 +19,12 @@ switch.
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import IPv4Interface, IPv6Address, IPv6Interface
 from typing import Literal, get_args
 
-from weft.base.arguments import whole
-from weft.base.errors import InputError, refuse
-from weft.base.units import format_duration
+from weft.base.errors import InputError
+from weft.topo.addresses import Interface, Subnet, subnets_of
 
 Tier = Literal["leaf", "spine", "agg", "core", "own"]
 """A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three. Switches
@@ -42,9 +40,6 @@ FABRIC_TIERS: tuple[LinkTier, ...] = ("fabric_up", "fabric_down")
 LEVELS: dict[Tier, int] = {"leaf": 1, "spine": 2, "agg": 2, "core": 3}
 """How far above the hosts (level 0) a switch of a Clos stands."""
 
-SUBNET_BITS = 24
-"""Prefix length of a leaf's subnet."""
-
 MAX_HOSTS_PER_LEAF = 253
 """A leaf's /24 without its network, gateway (.254) and broadcast addresses."""
 
@@ -55,8 +50,6 @@ MAX_PORTS = 509
 CPU_PORT = 510
 """The port to the controller, if a network names no other."""
 DROP_PORT = 511
-MOST_PRIORITY_QUEUES = 32
-"""The most queues of a port, as BMv2 has."""
 
 MAX_SWITCHES = 65535
 """A switch's MAC address holds its device id in 16 bits."""
@@ -68,81 +61,6 @@ DEFAULT_QUEUE_BYTES = 512 * 1024
 one host."""
 
 HOST_PORT = 1
-
-
-def format_ipv4(address: int) -> str:
-    """Return an IPv4 address, given as an integer, as dotted text."""
-    return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
-
-
-def format_ipv6(address: int) -> str:
-    """Return an IPv6 address, given as an integer, as text."""
-    return str(IPv6Address(address))
-
-
-def format_mac(mac: int) -> str:
-    """Return a MAC address, given as an integer, as colon-separated text."""
-    return mac.to_bytes(6, "big").hex(":")
-
-
-@dataclass(frozen=True)
-class Ipv6:
-    """An IPv6 address as an integer, and by which address packets for others go, if there is
-    one."""
-
-    address: int
-    prefix_bits: int
-    gateway: int | None = None
-
-    def __str__(self) -> str:
-        return format_ipv6(self.address)
-
-
-@dataclass(frozen=True)
-class Interface:
-    """One network interface of a host; ``number`` is its port, from 1."""
-
-    number: int
-    address: int
-    """IPv4 address as an integer, most significant byte first on the wire; 0 if it has none."""
-    mac: int
-    switch: str
-    """The switch that it is linked to; empty if that is another host."""
-    gateway: int | None
-    """The address by which packets for others go; its MAC address is the switch's. None: there is
-    no such address, and the host reaches its own subnet alone."""
-    prefix_bits: int = SUBNET_BITS
-    """The prefix length of its subnet."""
-    on_link: bool = False
-    """Whether the host finds the others of its subnet by ARP, as the hosts of a switch with a
-    program of its own do. Otherwise every packet goes to the gateway, and nothing is left to
-    ARP."""
-    ipv6: Ipv6 | None = None
-
-    @property
-    def ip(self) -> str:
-        """Return the IPv4 address as dotted text, or nothing if it has none."""
-        return format_ipv4(self.address) if self.address else ""
-
-    @property
-    def ip6(self) -> str:
-        """Return the IPv6 address as text, or nothing if it has none."""
-        return str(self.ipv6) if self.ipv6 else ""
-
-    @property
-    def with_subnets(self) -> list[IPv4Interface | IPv6Interface]:
-        """Return its addresses with their subnets."""
-        found: list[IPv4Interface | IPv6Interface] = []
-        if self.address:
-            found.append(IPv4Interface((self.address, self.prefix_bits)))
-        if self.ipv6:
-            found.append(IPv6Interface((self.ipv6.address, self.ipv6.prefix_bits)))
-        return found
-
-    @property
-    def addresses(self) -> str:
-        """Return all its addresses, for people."""
-        return ", ".join(filter(None, (self.ip, self.ip6))) or "no address"
 
 
 @dataclass(frozen=True)
@@ -295,17 +213,6 @@ Node = Host | Switch
 
 
 @dataclass(frozen=True)
-class Subnet:
-    """A range of addresses that all lie at one switch, and the interfaces that have them."""
-
-    address: int
-    bits: int
-    """The prefix length."""
-    members: tuple[tuple[int, int], ...]
-    """(number among `Topology.stations`, address) of each interface."""
-
-
-@dataclass(frozen=True)
 class Topology:
     """A network by its nodes in order (hosts by rank, switches by device id) and its
     links."""
@@ -455,32 +362,7 @@ class Topology:
         A subnet that other switches' interfaces share is told apart by single addresses. These are
         subnets of IPv4; interfaces without such an address are in none.
         """
-        reached = [
-            (number, each)
-            for number, (_, each) in enumerate(self.stations)
-            if each.address and each.switch
-        ]
-        shared: dict[tuple[int, int], set[str]] = {}
-        for _, each in reached:
-            shared.setdefault(_network_of(each), set()).add(each.switch)
-        whole = {
-            network
-            for network, switches in shared.items()
-            if len(switches) == 1
-            and not any(other != network and _overlap(other, network) for other in shared)
-        }
-        found: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {}
-        for number, each in reached:
-            network = _network_of(each)
-            key = network if network in whole else (each.address, 32)
-            found.setdefault(each.switch, {}).setdefault(key, []).append((number, each.address))
-        return {
-            switch.name: tuple(
-                Subnet(address, bits, tuple(members))
-                for (address, bits), members in found.get(switch.name, {}).items()
-            )
-            for switch in self.edge
-        }
+        return subnets_of([each.name for each in self.edge], [each for _, each in self.stations])
 
     def outward(self, node: str) -> tuple[Direction, ...]:
         """Return the directions that leave a node, one for each port, by port number."""
@@ -573,75 +455,11 @@ class Topology:
         return f"{self.name}: {told}, {len(self.links)} links"
 
 
-def with_cpu_port(topology: Topology, port: int) -> Topology:
-    """Return the network with another number of the port to the controller. Raises InputError for
-    one that there cannot be, or that a link has."""
-    port = whole("CPU port", port, str(CPU_PORT))
-    refuse(
-        not 0 < port < DROP_PORT,
-        f"CPU port {port}: the numbers are 1 to {DROP_PORT - 1}; {DROP_PORT} means drop",
-    )
-    for direction in topology.directions:
-        node, number = direction.source.node, direction.source.number
-        if number == port and isinstance(topology.nodes[node], Switch):
-            raise InputError(
-                f"CPU port {port}: link {direction.link.name} has port {port} of {node}; choose "
-                "another number"
-            )
-    return replace(topology, cpu_port=port)
-
-
-def with_priority_queues(topology: Topology, queues: int) -> Topology:
-    """Return the network with so many queues at each port of its switches, of priorities from 0 on.
-    Raises InputError for a number that there cannot be."""
-    queues = whole("priority queues", queues, "8")
-    refuse(
-        not 1 <= queues <= MOST_PRIORITY_QUEUES,
-        f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}",
-    )
-    return replace(topology, priority_queues=queues)
-
-
 def slowest_bps(topology: Topology) -> int:
     """Return the rate, in bit/s, by which the time limits of operations go: that of host links in a
     Clos, and that of the slowest link in any other network."""
     some = topology.directions_of("host_up") if topology.clos else topology.directions
     return min(direction.link.rate_bps for direction in some)
-
-
-def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
-    """Raise InputError unless a link could have these figures."""
-    whole("link rate in bit/s", rate_bps, "100_000_000")
-    whole("link delay in ns", delay_ns, "1000")
-    whole("queue bound in bytes", queue_bytes, str(DEFAULT_QUEUE_BYTES))
-    refuse(
-        rate_bps <= 0,
-        f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit",
-    )
-    if not 0 <= delay_ns <= MAX_DELAY_NS:
-        raise InputError(
-            f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}"
-        )
-    refuse(
-        queue_bytes < 1,
-        f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
-        f"the default is {DEFAULT_QUEUE_BYTES}",
-    )
-
-
-def _network_of(interface: Interface) -> tuple[int, int]:
-    bits = interface.prefix_bits
-    return interface.address >> (32 - bits) << (32 - bits), bits
-
-
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    bits = min(one[1], other[1])
-    return one[0] >> (32 - bits) == other[0] >> (32 - bits)
-
-
-def host_address(leaf: int, position: int) -> int:
-    """Return the IPv4 address of host number ``position`` of leaf number ``leaf``, both from 0."""
-    return 10 << 24 | leaf << 8 | position + 1
 
 
 def _without_port(name: str) -> str:

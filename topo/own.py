@@ -29,7 +29,8 @@ from weft.base.arguments import path as path_of
 from weft.base.arguments import text, whole
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.topo.network import CPU_PORT, Interface, Topology
+from weft.topo.addresses import Interface
+from weft.topo.network import CPU_PORT, Topology
 from weft.topo.network_document import Figure, Figures, LinkDocument, NetworkDocument, OfHosts
 from weft.topo.wiring import topology_of
 

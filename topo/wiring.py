@@ -15,6 +15,8 @@ from weft.base.units import (
     parse_size,
     shown,
 )
+from weft.topo.addresses import Interface
+from weft.topo.figures import check_link_figures, with_cpu_port
 from weft.topo.host_addresses import Attachment, HostAddresses, check_hosts_named
 from weft.topo.network import (
     DEFAULT_DELAY_NS,
@@ -23,13 +25,10 @@ from weft.topo.network import (
     MAX_PORTS,
     MAX_SWITCHES,
     Host,
-    Interface,
     Link,
     Port,
     Switch,
     Topology,
-    check_link_figures,
-    with_cpu_port,
 )
 from weft.topo.network_document import (
     NODE_NAME,

@@ -28,9 +28,10 @@ from weft.controller.features.multicast import plan_trees, tree_entities
 from weft.controller.features.routes import PATHS, Paths, plan_routes
 from weft.experiments.scenario.longest_path import LongestPath
 from weft.experiments.theory.bounds import completion_bound_ns
+from weft.topo.addresses import format_ipv4
 from weft.topo.drawing import draw_svg
 from weft.topo.interfaces import host_side
-from weft.topo.network import Topology, format_ipv4
+from weft.topo.network import Topology
 from weft.topo.network_document import PROMPT_WORDS, NetworkDocument
 from weft.topo.own import (
     topology_from,

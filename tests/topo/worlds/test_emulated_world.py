@@ -32,9 +32,9 @@ from tests.support.emulated_support import (
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, MachineError, RunError
 from weft.switch.messages import p4runtime_pb2, stub_of
+from weft.topo.addresses import format_mac
 from weft.topo.clos import Topology, leaf_spine, single
 from weft.topo.interfaces import host_burst_bytes
-from weft.topo.network import format_mac
 from weft.topo.worlds.emulated import captures
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace

@@ -19,8 +19,9 @@ from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
 from weft.tools.bench import benchmarks
 from weft.tools.bench.simulator import Flow, clos, measure, permutation
+from weft.topo.addresses import format_mac
 from weft.topo.clos import fat_tree, leaf_spine, single
-from weft.topo.network import Topology, format_mac
+from weft.topo.network import Topology
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress

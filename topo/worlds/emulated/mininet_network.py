@@ -7,15 +7,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.base.limits import allow_files
+from weft.topo.addresses import format_mac
+from weft.topo.interfaces import LinkKind, interface_name, is_patched
+from weft.topo.network import Port, Topology
 from weft.topo.worlds.emulated.mininet_classes import Mininet, Node, lg
 from weft.topo.worlds.emulated.mininet_nodes import MadeInterface, MadeLink, RunNode, SwitchNode
-from weft.topo.worlds.emulated.node_addresses import Address
 from weft.topo.worlds.emulated.pings import PingingNode, side_by_side
 from weft.topo.worlds.emulated.runs import RunRecord
 
@@ -146,43 +148,51 @@ class MininetNetwork:
         self._holder.await_shell()
         return int(self._holder.pid)
 
-    def await_hosts(self) -> None:
-        """Wait until the namespaces of all hosts are there."""
-        for host in self.net.hosts:
-            host.await_shell()
-
-    def add_host(self, name: str) -> int:
-        """Make a host in a namespace of its own, which is there when it has been waited for;
-        returns the id of a process that holds it."""
-        return int(Mininet.addHost(self.net, name, cls=RunNode, run=self._run).pid)
+    def add_nodes(self, topology: Topology) -> dict[str, int]:
+        """Make every host in a namespace of its own, and a node of every switch in the run's.
+        Return the id of a process that holds each host's namespace."""
+        for host in topology.hosts:
+            Mininet.addHost(self.net, host.name, cls=RunNode, run=self._run)
+        for switch in topology.switches:
+            Mininet.addSwitch(
+                self.net,
+                switch.name,
+                cls=SwitchNode,
+                run=self._run,
+                inNamespace=True,
+                namespace_pid=int(self._holder.pid),
+                dpid=f"{switch.device_id:x}",
+            )
+        for node in self.net.hosts:
+            node.await_shell()
+        return {node.name: int(node.pid) for node in self.net.hosts}
 
     def check_namespaces(self) -> None:
         """Raise RunError, which names the shell, if a shell that holds a namespace has ended."""
         for node in [*filter(None, [self._holder]), *self.net.hosts]:
             node.check_namespace()
 
-    def add_switch(self, name: str, device_id: int) -> None:
-        """Add a switch's node, in the run's namespace."""
-        Mininet.addSwitch(
-            self.net,
-            name,
-            cls=SwitchNode,
-            run=self._run,
-            inNamespace=True,
-            namespace_pid=int(self._holder.pid),
-            dpid=f"{device_id:x}",
-        )
+    def add_links(self, topology: Topology, links: LinkKind) -> None:
+        """Note the links that have been made, by their ends' ports and interfaces."""
+        for link in topology.links:
+            if not is_patched(link, topology, links):
+                Mininet.addLink(
+                    self.net,
+                    link.a.node,
+                    link.b.node,
+                    port1=link.a.number,
+                    port2=link.b.number,
+                    intfName1=interface_name(link.a, topology),
+                    intfName2=interface_name(link.b, topology),
+                )
 
-    def add_link(self, a: str, b: str, ports: tuple[int, int], names: tuple[str, str]) -> None:
-        """Note a link that has been made, by the nodes, ports and interface names of its ends."""
-        numbers, (one, other) = {"port1": ports[0], "port2": ports[1]}, names
-        Mininet.addLink(self.net, a, b, intfName1=one, intfName2=other, **numbers)
-
-    def set_address(self, host: str, name: str, addresses: Sequence[Address], mac: str) -> None:
-        """Note the addresses of a host's interface."""
-        interface = self.net[host].intf(name)
-        interface.note(addresses)
-        interface.mac = mac
+    def set_addresses(self, topology: Topology) -> None:
+        """Note the addresses of hosts' interfaces."""
+        for host, each in topology.stations:
+            name = interface_name(Port(host.name, each.number), topology)
+            interface = self.net[host.name].intf(name)
+            interface.note(each.with_subnets)
+            interface.mac = format_mac(each.mac)
 
     def stop(self) -> None:
         """End all shells. The namespaces end with the last process in them, and so do the links.

@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +26,8 @@ TAIL_BYTES = 1 << 16
 LOOK_S = 1.0
 """The time between two looks at a process that is waited for."""
 STOP_DEADLINE_S = 2.0
+DEATH_S = 1.0
+"""How long a process whose connections have ended may take to end itself."""
 
 
 class RunProcess:
@@ -199,3 +201,22 @@ def stop_all(
     end = time.monotonic() + deadline_s
     for process in processes:
         process.wait_for_end(max(0.0, end - time.monotonic()))
+
+
+@contextmanager
+def blaming(check_alive: Callable[[], None]) -> Iterator[None]:
+    """Name the process of a network that has ended, if the block fails because of that: a RunError
+    that names it replaces the RunError that the block raised.
+
+    Args:
+        check_alive: raises the RunError that names a process that has ended.
+    """
+    try:
+        yield
+    except RunError:
+        end = time.monotonic() + DEATH_S
+        while True:  # its connections end a moment before it does
+            check_alive()
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
@@ -16,7 +16,7 @@ from weft.base.children import python_command, python_path, run_tool
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.private_files import open_private
 from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
-from weft.topo.network import CPU_PORT, DROP_PORT, Switch, Topology
+from weft.topo.network import CPU_PORT, DROP_PORT, Direction, Switch, Topology
 from weft.topo.worlds.emulated.captures import capture_path
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
@@ -219,6 +219,25 @@ class BuiltinSwitches:
         if "error" in document:
             raise RunError(f"the switch process refuses: {document['error']}")
         return document
+
+
+def losses_of(
+    losing: Iterable[Direction], statistics: dict[str, Any]
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the packets and bytes that built-in switches have lost for these directions of
+    links, which lose at random by themselves."""
+    ports = {
+        (switch["name"], port["port"]): port
+        for switch in statistics["switches"]
+        for port in switch["ports"]
+    }
+    found = {}
+    for each in losing:
+        source = ports.get((each.source.node, each.source.number))
+        port = source or ports[each.destination.node, each.destination.number]
+        of = "" if source else "arrived_"
+        found[each.ends] = port[f"{of}lost_packets"], port[f"{of}lost_bytes"]
+    return found
 
 
 class Bmv2Switches:

@@ -82,6 +82,11 @@ class RunningTestbed:
             return {}
         return {name: port for port, name in enumerate(self.switches, self.grpc_port)}
 
+    def addresses(self) -> dict[str, str]:
+        """Return where each switch serves P4Runtime, by name: at its TCP port, if it has one."""
+        ports = {name: f"{LOOPBACK}:{port}" for name, port in self.ports().items()}
+        return {name: ports.get(name, each.address) for name, each in self.switches.items()}
+
     def lines(self) -> list[str]:
         """Return where each switch serves P4Runtime, a line for each."""
         ports = {name: f", {LOOPBACK}:{port}" for name, port in self.ports().items()}

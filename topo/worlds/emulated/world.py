@@ -6,8 +6,8 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,7 +25,7 @@ from weft.topo.interfaces import (
     is_patched,
     switch_interfaces,
 )
-from weft.topo.network import HOST_PORT, Port, Topology, format_mac
+from weft.topo.network import HOST_PORT, Port, Topology
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
@@ -37,9 +37,8 @@ from weft.topo.worlds.emulated.namespaces import (
     queue_drops,
     read_counters,
 )
-from weft.topo.worlds.emulated.processes import RunProcess, stop_all
+from weft.topo.worlds.emulated.processes import RunProcess, blaming, stop_all
 from weft.topo.worlds.emulated.ranks import Ranks
-from weft.topo.worlds.emulated.relays import LOOPBACK
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.switch_processes import (
     READY_LIMIT_S,
@@ -48,8 +47,14 @@ from weft.topo.worlds.emulated.switch_processes import (
     SwitchProcesses,
     address,
     find_bmv2,
+    losses_of,
 )
-from weft.topo.worlds.emulated.testbeds import RunningTestbed, check_grpc_port, relays_of
+from weft.topo.worlds.emulated.testbeds import (
+    RunningSwitch,
+    RunningTestbed,
+    check_grpc_port,
+    relays_of,
+)
 from weft.topo.worlds.processors import CpuTimes
 from weft.topo.worlds.world import Advance, Order, World
 
@@ -59,9 +64,6 @@ if TYPE_CHECKING:
     from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
 Part = TypeVar("Part")
-
-DEATH_S = 1.0
-"""How long a process whose connections have ended may take to end itself."""
 
 
 class EmulatedWorld(World):
@@ -131,7 +133,8 @@ class EmulatedWorld(World):
         self.running: RunningTestbed | None = None
         if grpc_port is not None:
             check_grpc_port("grpc_port", grpc_port, len(topology.switches))
-        self._stands, self._controlled, self._grpc_port = stands, controlled, grpc_port
+        self._stands = stands
+        self._served = controlled, grpc_port
         self._owns_record = run is None
         self._pcap_dir = pcap_dir
         self._bypass_qdisc = bypass_qdisc and pcap_dir is None
@@ -196,8 +199,16 @@ class EmulatedWorld(World):
                 links=self.links,
                 patch_captures=self._pcap_dir,
             )
-        self._make_nodes(network)
-        self._make_links()
+        self._namespaces |= network.add_nodes(self.topology)
+        make_links(
+            self.topology,
+            self.links,
+            self.link_mtu,
+            self._namespaces,
+            self.namespace_pid,
+            shaped=self.switch_kind == "bmv2",
+        )
+        network.add_links(self.topology, self.links)
         switches: SwitchProcesses
         if self.switch_kind == "weft":
             switches = builtin
@@ -206,7 +217,8 @@ class EmulatedWorld(World):
             switches = self._switches = Bmv2Switches(
                 self.topology, self.record, self.namespace_pid, self._bmv2_log
             )
-        self._configure_hosts()
+        configure_hosts(self.topology, self.link_mtu, self._namespaces)
+        network.set_addresses(self.topology)
         if self._pcap_dir is not None:
             self._captures = LinkCaptures(
                 self.topology,
@@ -223,51 +235,11 @@ class EmulatedWorld(World):
         switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
 
-    def _make_nodes(self, network: "MininetNetwork") -> None:
-        for host in self.topology.hosts:
-            self._namespaces[host.name] = network.add_host(host.name)
-        for switch in self.topology.switches:
-            network.add_switch(switch.name, switch.device_id)
-        network.await_hosts()
-
-    def _make_links(self) -> None:
-        make_links(
-            self.topology,
-            self.links,
-            self.link_mtu,
-            self._namespaces,
-            self.namespace_pid,
-            shaped=self.switch_kind == "bmv2",
-        )
-        for link in self.topology.links:
-            if not is_patched(link, self.topology, self.links):
-                _up(self._network).add_link(
-                    link.a.node,
-                    link.b.node,
-                    (link.a.number, link.b.number),
-                    (interface_name(link.a, self.topology), interface_name(link.b, self.topology)),
-                )
-
-    def _configure_hosts(self) -> None:
-        configure_hosts(self.topology, self.link_mtu, self._namespaces)
-        for host, each in self.topology.stations:
-            _up(self._network).set_address(
-                host.name,
-                interface_name(Port(host.name, each.number), self.topology),
-                each.with_subnets,
-                format_mac(each.mac),
-            )
-
     def _announce(self) -> None:
         """Let other processes find the switches."""
-        self.running = RunningTestbed.of(
-            self.record.id,
-            self.topology,
-            self.switch_addresses,
-            self._controlled,
-            self._grpc_port,
-        )
-        if self._grpc_port is not None:
+        served = self.switch_addresses
+        self.running = RunningTestbed.of(self.record.id, self.topology, served, *self._served)
+        if self.running.grpc_port is not None:
             self._relays.callback(relays_of(self.running).close)
         self.running.write(self.record.folder)
 
@@ -348,11 +320,6 @@ class EmulatedWorld(World):
         """Return the switch process, or BMv2's processes."""
         return list(self._switches.processes) if self._switches is not None else []
 
-    def host_counters(self, host: str) -> dict[str, dict[str, int]]:
-        """Return what a host's kernel counted at its interfaces, by their names; see
-        `weft.topo.worlds.emulated.namespaces.read_counters`."""
-        return read_counters(self.host_pid(self.topology.host(host).rank))
-
     def host_queue_drops(self) -> dict[str, int]:
         """Return, by host, the packets that the tbf on the host's own interface dropped."""
         return {
@@ -363,20 +330,8 @@ class EmulatedWorld(World):
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Return what links lost that lose at random by themselves, by direction. What else is lost
         on purpose, programs of switches lose and count."""
-        if not any(link.loss for link in self.topology.links):
-            return {}
-        ports = {
-            (switch["name"], port["port"]): port
-            for switch in self.switch_statistics()["switches"]
-            for port in switch["ports"]
-        }
-        found = {}
-        for each in (each for each in self.topology.directions if each.link.loss):
-            source = ports.get((each.source.node, each.source.number))
-            port = source or ports[each.destination.node, each.destination.number]
-            of = "" if source else "arrived_"
-            found[each.ends] = port[f"{of}lost_packets"], port[f"{of}lost_bytes"]
-        return found
+        losing = [each for each in self.topology.directions if each.link.loss]
+        return losses_of(losing, self.switch_statistics()) if losing else {}
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
         """Return, by switch and port, the packets that tbf dropped behind a switch (BMv2 alone has
@@ -459,19 +414,9 @@ class EmulatedWorld(World):
         that no queue takes."""
         return self._switches.said() if isinstance(self._switches, BuiltinSwitches) else []
 
-    @contextmanager
-    def blaming_the_dead(self) -> Iterator[None]:
-        """Name the process of the network that has ended, if the block fails because of that: a
-        RunError that names it replaces the RunError that the block raised."""
-        try:
-            yield
-        except RunError:
-            end = time.monotonic() + DEATH_S
-            while True:  # its connections end a moment before it does
-                self.check_alive()
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
+    def blaming_the_dead(self) -> AbstractContextManager[None]:
+        """See `World.blaming_the_dead`."""
+        return blaming(self.check_alive)
 
     def make_ready(self) -> None:
         """See `World.make_ready`."""
@@ -507,7 +452,7 @@ class EmulatedWorld(World):
 
     @property
     def now_s(self) -> float:
-        """Return the time of day in seconds."""
+        """The time of day in seconds."""
         return time.time()
 
     def wait(self, seconds: float) -> None:
@@ -527,17 +472,18 @@ class EmulatedWorld(World):
 
     def addresses(self) -> dict[str, str]:
         """See `World.addresses`."""
-        ports = {name: f"{LOOPBACK}:{port}" for name, port in _up(self.running).ports().items()}
-        return {**self.switch_addresses, **ports}
+        return _up(self.running).addresses()
 
     def programs(self) -> dict[str, str]:
         """See `World.programs`."""
-        return {name: each.program for name, each in _up(self.running).again().switches.items()}
+        return {name: each.program for name, each in self._told().items()}
 
     def emptied(self) -> set[str]:
         """See `World.emptied`."""
-        switches = _up(self.running).again().switches
-        return {name for name, each in switches.items() if each.emptied}
+        return {name for name, each in self._told().items() if each.emptied}
+
+    def _told(self) -> dict[str, RunningSwitch]:
+        return _up(self.running).again().switches
 
     def _check_shells(self) -> None:
         if self._record is not None and self._record.pid_namespace is not None:

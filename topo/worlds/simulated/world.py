@@ -30,8 +30,9 @@ from weft.base.errors import InputError, MachineError
 from weft.switch.p4runtime.local import LocalSwitch
 from weft.switch.realtime.traces import Traces
 from weft.topo.faults import Fault
+from weft.topo.figures import check_link_figures
 from weft.topo.interfaces import check_path_mtu
-from weft.topo.network import Topology, check_link_figures
+from weft.topo.network import Topology
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to

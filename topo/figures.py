@@ -1,0 +1,67 @@
+"""Figures that a network can have: of its links, its queues, and its port to the controller."""
+
+from dataclasses import replace
+
+from weft.base.arguments import whole
+from weft.base.errors import InputError, refuse
+from weft.base.units import format_duration
+from weft.topo.network import (
+    CPU_PORT,
+    DEFAULT_QUEUE_BYTES,
+    DROP_PORT,
+    MAX_DELAY_NS,
+    Switch,
+    Topology,
+)
+
+MOST_PRIORITY_QUEUES = 32
+"""The most queues of a port, as BMv2 has."""
+
+
+def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
+    """Raise InputError unless a link could have these figures."""
+    whole("link rate in bit/s", rate_bps, "100_000_000")
+    whole("link delay in ns", delay_ns, "1000")
+    whole("queue bound in bytes", queue_bytes, str(DEFAULT_QUEUE_BYTES))
+    refuse(
+        rate_bps <= 0,
+        f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit",
+    )
+    if not 0 <= delay_ns <= MAX_DELAY_NS:
+        raise InputError(
+            f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}"
+        )
+    refuse(
+        queue_bytes < 1,
+        f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
+        f"the default is {DEFAULT_QUEUE_BYTES}",
+    )
+
+
+def with_cpu_port(topology: Topology, port: int) -> Topology:
+    """Return the network with another number of the port to the controller. Raises InputError for
+    one that there cannot be, or that a link has."""
+    port = whole("CPU port", port, str(CPU_PORT))
+    refuse(
+        not 0 < port < DROP_PORT,
+        f"CPU port {port}: the numbers are 1 to {DROP_PORT - 1}; {DROP_PORT} means drop",
+    )
+    for direction in topology.directions:
+        node, number = direction.source.node, direction.source.number
+        if number == port and isinstance(topology.nodes[node], Switch):
+            raise InputError(
+                f"CPU port {port}: link {direction.link.name} has port {port} of {node}; choose "
+                "another number"
+            )
+    return replace(topology, cpu_port=port)
+
+
+def with_priority_queues(topology: Topology, queues: int) -> Topology:
+    """Return the network with so many queues at each port of its switches, of priorities from 0 on.
+    Raises InputError for a number that there cannot be."""
+    queues = whole("priority queues", queues, "8")
+    refuse(
+        not 1 <= queues <= MOST_PRIORITY_QUEUES,
+        f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}",
+    )
+    return replace(topology, priority_queues=queues)
