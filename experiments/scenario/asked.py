@@ -16,21 +16,15 @@ from weft.agents.collectives.names import (
 )
 from weft.agents.transport.congestion.names import (
     CONTROLS,
-    described_controls,
-    heeds_marks,
-    marking_controls,
 )
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.option import (
     DURATION,
-    FACTOR,
     FAULTS,
     FLAG,
-    HOSTS,
     NETWORK,
     OPERATION,
     PROBABILITY,
-    RATE,
     RUNS,
     SECONDS,
     SEEDS,
@@ -38,7 +32,6 @@ from weft.base.option import (
     SIZES,
     TESTBED,
     TEXT,
-    TRANSPORT,
     UNICAST,
     WHOLE,
     Option,
@@ -48,35 +41,25 @@ from weft.base.option import (
     read_texts,
 )
 from weft.base.units import MAX_SEED, listed
-from weft.experiments.paths.names import SCHEMES, described_schemes
+from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.choices import (
     DTYPE,
     DTYPES,
-    MAX_ECN_PACKETS,
     MAX_JOBS,
     MAX_SIZE_BYTES,
-    MTUS,
     NOTICE_AFTER_NS,
     NOTICES,
-    PLACEMENTS,
-    RATES_BPS,
-    RECOVERY,
     REDUCED_DTYPE,
-    REORDER_PACKETS,
-    SPRAYED_REORDER_PACKETS,
-    SWITCHES,
     TENSOR_DTYPES,
-    TIERS,
     TOPOLOGIES,
 )
 from weft.experiments.scenario.families import choices, families, family_named
-from weft.experiments.scenario.networks import FILE_ENDING, NETWORKS
+from weft.experiments.scenario.network_asked import NetworkAsked
+from weft.experiments.scenario.networks import NETWORKS
 from weft.experiments.scenario.own_options import with_own_options
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
-from weft.topo.network import MAX_DELAY_NS, MAX_HOSTS_PER_LEAF, MAX_PORTS
-from weft.topo.switch_kinds import RATE_BPS
-from weft.topo.worlds.registry import DEFAULT, WORLDS
+from weft.topo.network import MAX_DELAY_NS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
@@ -111,25 +94,11 @@ def _of_families(words: str) -> str:
     return "".join(f"; of {each.name} {getattr(each, words)}" for each in having)
 
 
-def _known_schemes() -> str:
-    """List the path schemes: ``ecmp (hashed), spray``."""
-    schemes = described_schemes().items()
-    return ", ".join(f"{name} ({about})" if about else name for name, about in schemes)
-
-
 def _known_faults() -> str:
     """Say how lines of links' faults are written, without those parts that may be left out."""
     lines = [re.sub(r"\[.*?\]", "", line) for line in emulated_lines()]
     loss, *others = (line for line in lines if not line.startswith("HOST"))
     return f"{loss}, like leaf0-spine1:loss=0.1, or {', '.join(others)}"
-
-
-def _check_oversubscription(name: str, value: float, low: float, high: float) -> None:
-    refuse(
-        not low <= value <= high,
-        f"{name} {value:g}: from {low:g} to {high:g}; 4 means that a leaf's hosts can "
-        "send four times what its uplinks carry",
-    )
 
 
 def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
@@ -142,215 +111,16 @@ def _are_dtypes(names: str) -> bool:
     return all(name.strip() in (*DTYPES, *TENSOR_DTYPES) for name in names.split(";"))
 
 
-LEAF_SPINE = TOPOLOGIES["leaf-spine"]
-FAT_TREE = TOPOLOGIES["fat-tree"]
-
 OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 
 
 @dataclass(frozen=True)
 @with_own_options(algorithms="block_bytes", families="operations")
-class Asked:
+class Asked(NetworkAsked):
     """Hold what is asked of a run, as it was asked: every field is an option of ``weft run`` and a
     key of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with
     everything checked and filled in."""
 
-    collective: str = option("allgather", TEXT, group=OPERATION, choices=choices())
-    world: str = option(DEFAULT, TEXT, "{choices}.", group=TESTBED, choices=tuple(WORLDS))
-    switch: str = option(
-        "weft",
-        TEXT,
-        "{choices}.",
-        group=TESTBED,
-        choices=SWITCHES,
-        network=True,
-    )
-    topology: str = option(
-        "leaf-spine",
-        TEXT,
-        "{choices}; or a file with a network of your own, NAME.toml.",
-        group=NETWORK,
-        otherwise="",
-        choices=dict.fromkeys(TOPOLOGIES, "")
-        | {name: each.about for name, each in NETWORKS.items()},
-        besides=lambda name: name.endswith(FILE_ENDING),
-        network=lambda asked: (asked.topology, asked.graph),
-    )
-    """One of Weft's own shapes, a shape that another package brings, or the network of a file."""
-    hosts: tuple[str, ...] = option(
-        (),
-        HOSTS,
-        "Which hosts are ranks, in order.",
-        group=NETWORK,
-        metavar="NAMES",
-        otherwise="all",
-    )
-    """The names of the ranks' hosts, in the order of the ranks; empty: all but those of dedicated
-    servers."""
-    leaves: int | None = option(
-        None,
-        WHOLE,
-        "Leaf switches of a leaf-spine.",
-        group=NETWORK,
-        otherwise=str(LEAF_SPINE["leaves"]),
-        between=(1, MAX_PORTS),
-        network=True,
-    )
-    spines: int | None = option(
-        None,
-        WHOLE,
-        "Spine switches of a leaf-spine.",
-        group=NETWORK,
-        otherwise=str(LEAF_SPINE["spines"]),
-        between=(1, MAX_PORTS),
-        network=True,
-    )
-    hosts_per_leaf: int | None = option(
-        None,
-        WHOLE,
-        f"Hosts of each leaf [{LEAF_SPINE['hosts_per_leaf']}]; of --topology single: all hosts "
-        f"[{TOPOLOGIES['single']['hosts_per_leaf']}].",
-        group=NETWORK,
-        between=(1, MAX_HOSTS_PER_LEAF),
-        network=True,
-    )
-    k: int | None = option(
-        None,
-        WHOLE,
-        "Ports of each switch of a fat tree.",
-        group=NETWORK,
-        otherwise=str(FAT_TREE["k"]),
-        between=lambda asked: (2, 64 if asked.tiers == 2 else 32),
-        network=True,
-    )
-    """A leaf has k/2 hosts."""
-    tiers: int | None = option(
-        None,
-        WHOLE,
-        f"Tiers of switches of a fat tree, {TIERS[0]} or {TIERS[1]}.",
-        group=NETWORK,
-        otherwise=str(FAT_TREE["tiers"]),
-        between=TIERS,
-        network=True,
-    )
-    oversubscription: float | None = option(
-        None,
-        replace(FACTOR, check=_check_oversubscription),
-        "Slower links between switches: a leaf's hosts send X times as much.",
-        group=NETWORK,
-        between=(0.125, 64),
-        network=True,
-    )
-    """What a leaf's hosts can send, over what its uplinks carry. It sets the rate of links between
-    switches; by default all links have one rate."""
-    paths: str = option(
-        "ecmp",
-        TEXT,
-        f"How flows get to their paths: {_known_schemes()}.",
-        group=TRANSPORT,
-    )
-    """How unicast flows choose among shortest paths (`weft.experiments.paths`)."""
-    congestion: str | None = option(
-        None,
-        TEXT,
-        f"Senders react {described_controls()}.",
-        group=TRANSPORT,
-        otherwise="by paths",
-        choices=CONTROLS,
-    )
-    """The congestion control (`weft.agents.transport.congestion`): with ``window`` the reliable
-    transport reacts to losses alone; with ``dctcp`` also to marks of the switches' queues, as
-    RFC 8257 says. The default depends on `paths` and the collective."""
-    recovery: str | None = option(
-        None,
-        TEXT,
-        "{choices}.",
-        group=TRANSPORT,
-        otherwise="selective where paths reorder",
-        choices=RECOVERY,
-    )
-    """What the reliable transport sends again after a loss."""
-    ecn_threshold_packets: int | None = option(
-        None,
-        WHOLE,
-        "Switches mark from a queue of N packets on.",
-        group=TRANSPORT,
-        between=lambda asked: (1 if heeds_marks(asked.congestion) else 0, MAX_ECN_PACKETS),
-        name="ecn-threshold",
-        counted="packets",
-        otherwise=f"of {marking_controls('and')}: by rate, delay and hosts",
-    )
-    """Switches mark a packet that finds so many packets or more in its queue; with 0 they mark
-    none. The default where marks are heeded follows from rate, delay, queue and the number of flows
-    that meet (`weft.experiments.scenario.longest_path`)."""
-    reorder_packets: int | None = option(
-        None,
-        WHOLE,
-        "Selective: lost is what N packets have overtaken.",
-        group=TRANSPORT,
-        name="reorder",
-        counted="packets",
-        between=(1, 1 << 16),
-        otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
-    )
-    """With selective recovery, a packet counts as lost when one that was sent so many packets later
-    has arrived."""
-    retransmit_timeout_ns: int | None = option(
-        None,
-        DURATION,
-        "Least time without acknowledgement after which a packet is sent again.",
-        group=TRANSPORT,
-        name="retransmit-timeout",
-        metavar="TIME",
-        otherwise="by rate, delay, queue and world",
-    )
-    """A packet is sent again when nothing has been acknowledged for so long, or for the measured
-    round trip and four times its variation if that is longer. The default follows from rate, delay,
-    queues and world (`weft.experiments.scenario.longest_path`)."""
-    control_timeout_ns: int | None = option(
-        None,
-        DURATION,
-        "The same of barriers' and other small messages, where flows do not meet.",
-        group=TRANSPORT,
-        name="control-timeout",
-        metavar="TIME",
-        otherwise="by rate, delay and world",
-    )
-    """Where flows do not meet, tokens of barriers, requests of READs and other small messages are
-    sent again after this time and twice what is in flight. The default follows from rate, delay and
-    world."""
-    rank_placement: str = option(
-        "in-order",
-        TEXT,
-        "Ranks on hosts: {choices}.",
-        group=NETWORK,
-        name="placement",
-        choices=PLACEMENTS,
-    )
-    """Where ranks are: ``in-order``, one leaf after the other; ``strided``, the next rank on the
-    next leaf; ``random``, drawn by the seed."""
-    rate_bps: int = option(
-        0,
-        RATE,
-        "Rate of every link.",
-        group=NETWORK,
-        name="rate",
-        otherwise=f"{RATE.write(RATE_BPS['weft'])}; "
-        f"{RATE.write(RATE_BPS['bmv2'])} with --switch bmv2",
-        between=RATES_BPS,
-        network=True,
-    )
-    """Bits a second of Ethernet frames without FCS; 0: the default of the switch
-    (`weft.topo.switch_kinds.RATE_BPS`)."""
-    mtu: int = option(
-        4096,
-        WHOLE,
-        f"Path MTU, bytes of payload: {', '.join(map(str, MTUS))}.",
-        group=NETWORK,
-        counted="B of payload a packet",
-        network=True,
-    )
-    """Path MTU: how many bytes of RoCE payload a packet has at most."""
     size_bytes: int = option(
         1 << 20,
         SIZE,

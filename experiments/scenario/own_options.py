@@ -75,9 +75,7 @@ def _add(table: type, owners: Mapping[Any, list[str]]) -> None:
             hints = get_type_hints(options)
             for each in fields(options):
                 shared = known.setdefault(each.name, [])
-                row = _checked(
-                    each.name, each.metadata.get("option"), () if shared else vars(table)
-                )
+                row = _checked(each.name, each.metadata.get("option"), () if shared else dir(table))
                 words, s = listed(names, "and"), "s" if len(names) > 1 else ""
                 who = row.who.replace("{names}", words).replace("{s}", s)
                 shared.append((replace(row, who=who), words))
