@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.agents.transport import layout as at
+from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.receive import receive_chunks
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import swap16, swap32
@@ -199,7 +200,7 @@ def carry_ring(
     """Receive rows `first` to `end - 1` of a ring of packets, `batch` at a time; returns the row
     after the last. The worker's state and the packets are at addresses, and so is a copy of the
     packets' `Batch`, which is written to."""
-    worker, ring, part = at.WorkerState(state), at.Batch(packets), at.Batch(batch_at_hand)
+    worker, ring, part = at_sink.WorkerState(state), at.Batch(packets), at.Batch(batch_at_hand)
     while first < end and stop[0] == 0 and worker.endpoint.events == 0:
         count = min(batch, end - first)
         part.data = ring.data + first * ring.stride
@@ -229,7 +230,7 @@ def carry_sockets(
     `watched` are their pollfd and, last, that of a descriptor which can be read from when `stop` is
     set. `timeout` is (s, ns), or (-1, 0) for no end: how long nothing may come.
     """
-    worker = at.WorkerState(state)
+    worker = at_sink.WorkerState(state)
     while stop[0] == 0 and worker.endpoint.events == 0:
         received = 0
         for index in range(len(descriptors)):

@@ -18,7 +18,9 @@ import numpy.typing as npt
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
+from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
+from weft.agents.transport import relay_layout as at_relay
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.congestion.control import control_of, set_options
 from weft.agents.transport.congestion.names import CONTROLS
@@ -131,7 +133,7 @@ class Endpoint:
         self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
         self._jobs: list[int] = []
         """The addresses of aggregation jobs."""
-        self._relays: dict[int, list[at.RelayState]] = {}
+        self._relays: dict[int, list[at_relay.RelayState]] = {}
         """The relays by their operations' numbers, which those of several communicators share."""
         self._relay_table: Words | None = None
         self._completions: list[Completion] = []
@@ -214,7 +216,7 @@ class Endpoint:
         if selective:
             window = max(state.maximum_window, 2 * state.read_segment)
             state.board_room = 1 << (window - 1).bit_length()
-            self._held_rows = at.MAXIMUM_HELD_EVENTS
+            self._held_rows = at_board.MAXIMUM_HELD_EVENTS
             self._make_event_room(self._event_rows + self._held_rows)
 
     def _set_tables(self) -> None:
@@ -542,7 +544,7 @@ class Endpoint:
         self._event_rows += 1
         self._make_event_room(self._event_rows + self._held_rows)
 
-    def attach(self, relay: at.RelayState) -> None:
+    def attach(self, relay: at_relay.RelayState) -> None:
         """Let a relay have the blocks of its operation that come by its queue pairs."""
         if self._relay_table is None:
             self._relay_table = np.zeros(OPERATIONS, np.int64)
@@ -550,7 +552,7 @@ class Endpoint:
         self._relays.setdefault(relay.operation, []).append(relay)
         self._link_relays()
 
-    def detach(self, relay: at.RelayState) -> None:
+    def detach(self, relay: at_relay.RelayState) -> None:
         """Let a relay have no more blocks."""
         alike = self._relays.get(relay.operation, [])
         left = [each for each in alike if each is not relay]

@@ -15,6 +15,7 @@ import numpy as np
 
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
+from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import PLACES, ChunkSink, in_its_place, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
@@ -66,7 +67,7 @@ class ReceiveWorker:
         room = PLACES * rows
         self._events = own_lines((room + 1) * words_in(at.Event)).view(at.Event.dtype)
         self._scratch = own_lines(words_in(Fields))
-        self.state = at.WorkerState.within(own_lines(words_in(at.WorkerState)))
+        self.state = at_sink.WorkerState.within(own_lines(words_in(at_sink.WorkerState)))
         """All state of the worker."""
         self.state_address = self.state.location
         """Where it is, for compiled code that calls `receive_chunks` by itself, and `poll` after
@@ -90,7 +91,7 @@ class ReceiveWorker:
         if staged:
             # Registered memory is pinned: no page is touched for the first time by a packet.
             self._staging = np.full((slots, slot_bytes), 0, np.uint8)
-            self._completions = own_lines(slots * words_in(at.Staged))
+            self._completions = own_lines(slots * words_in(at_sink.Staged))
             self.state.fill(
                 staging=self._staging.ctypes.data,
                 completions=self._completions.ctypes.data,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.transport import layout as at
+from weft.agents.transport import relay_layout as at_relay
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.kernels.relay import (
     begin_relay,
@@ -30,7 +30,7 @@ class Lanes:
 
     def __init__(self, pairs: Sequence[RcQueuePair]) -> None:
         self.pairs = tuple(pairs)
-        self._rows = np.zeros(len(pairs), at.Lane.dtype)
+        self._rows = np.zeros(len(pairs), at_relay.Lane.dtype)
         self._rows["queue_pair"] = [pair.row for pair in pairs]
         self._given_bytes: IntArray = self._rows["given_bytes"]
 
@@ -110,7 +110,7 @@ class Relay:
         self._regions = regions
         self._peers = sorted(homes)
         self._row_of_peer = {peer: row for row, peer in enumerate(self._peers)}
-        self._peer_rows = np.zeros(len(homes), at.RelayPeer.dtype)
+        self._peer_rows = np.zeros(len(homes), at_relay.RelayPeer.dtype)
         self._peer_rows["home"] = [homes[peer].row for peer in self._peers]
         for row, peer in zip(self._peer_rows, self._peers, strict=True):
             if peer in lanes:
@@ -119,13 +119,13 @@ class Relay:
         self._block_rows = self._rows_of_blocks(table)
         senders = np.searchsorted(self._peers, table.blocks[:, 1])
         self._peer_rows["missing"] = np.bincount(senders, minlength=len(homes))
-        self.state = at.RelayState.zeroed(
+        self.state = at_relay.RelayState.zeroed(
             operation=operation,
             blocks=self._block_rows.ctypes.data,
             block_count=len(self._block_rows) - 1,
             writes=self._write_rows.ctypes.data,
             peers=self._peer_rows.ctypes.data,
-            first_due=at.NOTHING,
+            first_due=at_relay.NOTHING,
             missing=len(table.blocks),
             tells_peers=int(tells_peers),
             most_open_writes=limits.open_writes,
@@ -151,7 +151,7 @@ class Relay:
         starts = np.array(
             [self._endpoint.memory_of(region, 0, 0) for region in self._regions], np.int64
         )
-        rows = np.zeros(len(writes), at.RelayWrite.dtype)
+        rows = np.zeros(len(writes), at_relay.RelayWrite.dtype)
         rows["peer"] = np.searchsorted(self._peers, peer)
         rows["block"], rows["length"], rows["target"] = block, length, target
         rows["address"] = starts[memory] + offset
@@ -159,8 +159,8 @@ class Relay:
 
     def _rows_of_blocks(self, table: RelayTable) -> npt.NDArray[np.void]:
         number, peer, length, first, writes = table.blocks.T
-        rows = np.zeros(int(number.max(initial=-1)) + 2, at.RelayBlock.dtype)
-        rows["peer"] = rows["next_due"] = at.NOTHING
+        rows = np.zeros(int(number.max(initial=-1)) + 2, at_relay.RelayBlock.dtype)
+        rows["peer"] = rows["next_due"] = at_relay.NOTHING
         rows["peer"][number] = np.searchsorted(self._peers, peer)
         rows["length"][number], rows["first_write"][number] = length, first
         rows["writes"][number] = writes
@@ -178,20 +178,20 @@ class Relay:
 
     def proceed(self) -> None:
         """Post what waited for room, now that others may have made some."""
-        if self.state.is_open and self.state.first_due != at.NOTHING:
+        if self.state.is_open and self.state.first_due != at_relay.NOTHING:
             proceed_with_relay(self._endpoint.state_address, self.state.location)
 
     @property
     def finished(self) -> bool:
         """Return whether all blocks are there, and all RDMA WRITEs acknowledged."""
         state = self.state
-        waits = state.missing or state.open_writes or state.first_due != at.NOTHING
+        waits = state.missing or state.open_writes or state.first_due != at_relay.NOTHING
         return bool(state.is_open) and not waits
 
     @property
     def posts_all(self) -> bool:
         """Return whether nothing is left to be posted, and nothing will be."""
-        return not self.state.missing and self.state.first_due == at.NOTHING
+        return not self.state.missing and self.state.first_due == at_relay.NOTHING
 
     def has(self, block: int) -> bool:
         """Return whether the block of this number has arrived."""
@@ -205,7 +205,7 @@ class Relay:
     def missing_by_peer(self) -> dict[int, int]:
         """Return how many blocks of each peer have not arrived, of those of which some have not."""
         rows = self._block_rows
-        lacking = rows["peer"][(rows["peer"] != at.NOTHING) & (rows["arrived"] == 0)]
+        lacking = rows["peer"][(rows["peer"] != at_relay.NOTHING) & (rows["arrived"] == 0)]
         peers, counts = np.unique(lacking, return_counts=True)
         return {self._peers[peer]: int(count) for peer, count in zip(peers, counts, strict=True)}
 

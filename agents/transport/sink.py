@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport.kernels.chunks import count_missing
-from weft.agents.transport.layout import SinkState
+from weft.agents.transport.sink_layout import SinkState
 from weft.agents.transport.types import Gap, MemoryRegion, TransportMisuse
 from weft.base.errors import refuse
 from weft.base.jit import words_in

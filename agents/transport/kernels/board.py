@@ -8,27 +8,30 @@ has arrived. The arrival of a packet that was sent twice says nothing of the ord
 first copy.
 """
 
+from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import drop_piece, take_piece, work_at
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import HAS_IMMEDIATE
 
-_HEAD_BYTES = at.Board.dtype.itemsize
-_SENT_BYTES = at.Sent.dtype.itemsize
-_KEPT_BYTES = at.KeptRequest.dtype.itemsize
+_HEAD_BYTES = at_board.Board.dtype.itemsize
+_SENT_BYTES = at_board.Sent.dtype.itemsize
+_KEPT_BYTES = at_board.KeptRequest.dtype.itemsize
 
 
 @internal
-def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Sent:
+def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at_board.Sent:
     """Return what the board of a queue pair knows of a packet that was sent."""
-    return at.Sent(pair.board + _HEAD_BYTES, sequence & (endpoint.board_room - 1))
+    return at_board.Sent(pair.board + _HEAD_BYTES, sequence & (endpoint.board_room - 1))
 
 
 @internal
-def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.KeptRequest:
+def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at_board.KeptRequest:
     """Return what the board of a queue pair keeps of a packet that came ahead of a gap."""
     room = endpoint.board_room
-    return at.KeptRequest(pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1))
+    return at_board.KeptRequest(
+        pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1)
+    )
 
 
 @internal
@@ -40,7 +43,7 @@ def take_board(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     pair.board = take_piece(endpoint.boards, size)
     if pair.board == 0:
         return False
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     board.sacked_count = board.lost_count = board.kept_count = 0
     board.stamp = board.delivered = board.highest_sacked = board.promised = 0
     return True
@@ -51,7 +54,7 @@ def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Give up the board of a queue pair, for another to have it; what it kept is forgotten."""
     if pair.board == 0:
         return
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     if board.kept_count:
         for sequence in range(endpoint.board_room):
             forget_kept(endpoint, board, kept_at(endpoint, pair, sequence))
@@ -65,13 +68,15 @@ def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     if (
         pair.board
         and pair.unacknowledged == pair.send_highest
-        and at.Board(pair.board).kept_count == 0
+        and at_board.Board(pair.board).kept_count == 0
     ):
         drop_board(endpoint, pair)
 
 
 @internal
-def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.KeptRequest) -> None:
+def forget_kept(
+    endpoint: at.EndpointState, board: at_board.Board, kept: at_board.KeptRequest
+) -> None:
     """Make room for another packet again, if one was kept here."""
     if kept.word == 0:
         return
@@ -84,9 +89,9 @@ def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.KeptReques
 @internal
 def makes_event(word: int) -> bool:
     """Return whether a kept packet becomes an event at its turn, by the first of its words."""
-    kind = word & at.KEPT_KIND_MASK
-    immediate = (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE
-    return kind == at.KEPT_SEND or (kind == at.KEPT_WRITE and immediate != 0)
+    kind = word & at_board.KEPT_KIND_MASK
+    immediate = (word >> at_board.KEPT_SHIFT) & HAS_IMMEDIATE
+    return kind == at_board.KEPT_SEND or (kind == at_board.KEPT_WRITE and immediate != 0)
 
 
 @internal
@@ -95,7 +100,7 @@ def packets_in_flight(endpoint: at.EndpointState, pair: at.PairState) -> int:
     outstanding: int = pair.send_highest - pair.unacknowledged
     if pair.board == 0:
         return outstanding
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     return outstanding - board.sacked_count - board.lost_count
 
 
@@ -104,19 +109,19 @@ def note_transmission(
     endpoint: at.EndpointState, pair: at.PairState, first: int, end: int, is_read: bool
 ) -> None:
     """Take note that the packets [first, end) leave: one, or as many as a READ request asks for."""
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     board.stamp += 1
     for sequence in range(first, end):
         sent = sent_at(endpoint, pair, sequence)
-        word = board.stamp << at.STAMP_SHIFT
+        word = board.stamp << at_board.STAMP_SHIFT
         if sequence < pair.send_highest:
-            word |= at.RESENT
-            if sent.word & at.STATE_MASK == at.LOST:
+            word |= at_board.RESENT
+            if sent.word & at_board.STATE_MASK == at_board.LOST:
                 board.lost_count -= 1
         if is_read:
-            word |= at.OF_READ
+            word |= at_board.OF_READ
             if sequence > first:
-                word |= at.ASKED
+                word |= at_board.ASKED
         sent.word = word
 
 
@@ -124,10 +129,10 @@ def note_transmission(
 def seek(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Find what is to be sent next: the first packet that is lost, or what was never sent."""
     following = pair.send_highest
-    if pair.board and at.Board(pair.board).lost_count:
+    if pair.board and at_board.Board(pair.board).lost_count:
         following = max(pair.send_next, pair.unacknowledged)
         while following < pair.send_highest:
-            if sent_at(endpoint, pair, following).word & at.STATE_MASK == at.LOST:
+            if sent_at(endpoint, pair, following).word & at_board.STATE_MASK == at_board.LOST:
                 break
             following += 1
     pair.send_next = following
@@ -142,15 +147,17 @@ def skip_sent_work(pair: at.PairState) -> None:
 
 
 @internal
-def lose(endpoint: at.EndpointState, pair: at.PairState, board: at.Board, sequence: int) -> None:
+def lose(
+    endpoint: at.EndpointState, pair: at.PairState, board: at_board.Board, sequence: int
+) -> None:
     """Have a packet sent again."""
     sent = sent_at(endpoint, pair, sequence)
     word = sent.word
-    if word & at.STATE_MASK == at.LOST:
+    if word & at_board.STATE_MASK == at_board.LOST:
         return
-    if word & at.STATE_MASK == at.SACKED:
+    if word & at_board.STATE_MASK == at_board.SACKED:
         board.sacked_count -= 1
-    sent.word = (word & ~at.STATE_MASK) | at.LOST
+    sent.word = (word & ~at_board.STATE_MASK) | at_board.LOST
     board.lost_count += 1
     if sequence >= pair.send_next:
         return
@@ -166,9 +173,9 @@ def lose_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Ask again for all that READs have not brought (go-back-n), as a READ response is missing."""
     if pair.board == 0:
         return
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
-        if sent_at(endpoint, pair, sequence).word & at.OF_READ:
+        if sent_at(endpoint, pair, sequence).word & at_board.OF_READ:
             lose(endpoint, pair, board, sequence)
 
 
@@ -183,10 +190,10 @@ def lose_all(endpoint: at.EndpointState, pair: at.PairState) -> None:
     pair.timed_psn = -1
     if pair.board == 0:
         return
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
-        state = sent_at(endpoint, pair, sequence).word & at.STATE_MASK
-        if state != at.SACKED or sequence == pair.unacknowledged:
+        state = sent_at(endpoint, pair, sequence).word & at_board.STATE_MASK
+        if state != at_board.SACKED or sequence == pair.unacknowledged:
             lose(endpoint, pair, board, sequence)
 
 
@@ -195,11 +202,11 @@ def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Take for on its way again what a rash timeout took for lost."""
     if pair.board == 0:
         return
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
         sent = sent_at(endpoint, pair, sequence)
-        if sent.word & at.STATE_MASK == at.LOST:
-            sent.word &= ~at.STATE_MASK
+        if sent.word & at_board.STATE_MASK == at_board.LOST:
+            sent.word &= ~at_board.STATE_MASK
     board.lost_count = 0
 
 
@@ -207,20 +214,23 @@ def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
 def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Look for packets that must have arrived before others that have, and return whether there are
     any."""
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     limit = min(board.highest_sacked, pair.send_highest)
     latest = board.delivered - endpoint.reorder
     found = False
     sequence = pair.unacknowledged
     while sequence < limit:
         word = sent_at(endpoint, pair, sequence).word
-        if word & at.STATE_MASK == at.IN_FLIGHT and word >> at.STAMP_SHIFT <= latest:
+        if (
+            word & at_board.STATE_MASK == at_board.IN_FLIGHT
+            and word >> at_board.STAMP_SHIFT <= latest
+        ):
             found = True
             lose(endpoint, pair, board, sequence)
-            stamp = word >> at.STAMP_SHIFT
+            stamp = word >> at_board.STAMP_SHIFT
             # A READ request stands for all that it asks for.
-            while word & at.OF_READ and sequence + 1 < pair.send_highest:
-                if sent_at(endpoint, pair, sequence + 1).word >> at.STAMP_SHIFT != stamp:
+            while word & at_board.OF_READ and sequence + 1 < pair.send_highest:
+                if sent_at(endpoint, pair, sequence + 1).word >> at_board.STAMP_SHIFT != stamp:
                     break
                 sequence += 1
                 lose(endpoint, pair, board, sequence)
@@ -229,11 +239,11 @@ def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 
 
 @internal
-def note_delivery(board: at.Board, word: int) -> None:
+def note_delivery(board: at_board.Board, word: int) -> None:
     """Take note that a packet with this word has arrived; of one that was sent twice the stamp
     tells nothing."""
-    if word & (at.RESENT | at.OF_READ) == 0:
-        board.delivered = max(board.delivered, word >> at.STAMP_SHIFT)
+    if word & (at_board.RESENT | at_board.OF_READ) == 0:
+        board.delivered = max(board.delivered, word >> at_board.STAMP_SHIFT)
 
 
 @internal
@@ -242,33 +252,33 @@ def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) 
     packet that was sent once."""
     if not pair.unacknowledged <= sequence < pair.send_highest:
         return False
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     sent = sent_at(endpoint, pair, sequence)
     word = sent.word
-    state = word & at.STATE_MASK
-    if state == at.SACKED or (word & at.OF_READ and state != at.IN_FLIGHT):
+    state = word & at_board.STATE_MASK
+    if state == at_board.SACKED or (word & at_board.OF_READ and state != at_board.IN_FLIGHT):
         return False
     board.highest_sacked = max(board.highest_sacked, sequence)
-    if word & at.OF_READ:
-        sent.word = word | at.ASKED
+    if word & at_board.OF_READ:
+        sent.word = word | at_board.ASKED
         return False
-    if state == at.LOST:
+    if state == at_board.LOST:
         board.lost_count -= 1
-    sent.word = (word & ~at.STATE_MASK) | at.SACKED
+    sent.word = (word & ~at_board.STATE_MASK) | at_board.SACKED
     board.sacked_count += 1
     note_delivery(board, word)
-    return word & at.RESENT == 0
+    return word & at_board.RESENT == 0
 
 
 @internal
 def retire(endpoint: at.EndpointState, pair: at.PairState, reached: int) -> None:
     """Take off the board everything before `reached`: it is acknowledged."""
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     for sequence in range(pair.unacknowledged, reached):
         word = sent_at(endpoint, pair, sequence).word
-        if word & at.STATE_MASK == at.SACKED:
+        if word & at_board.STATE_MASK == at_board.SACKED:
             board.sacked_count -= 1
             continue
-        if word & at.STATE_MASK == at.LOST:
+        if word & at_board.STATE_MASK == at_board.LOST:
             board.lost_count -= 1
         note_delivery(board, word)

@@ -4,6 +4,7 @@ pace."""
 import numpy as np
 
 from weft.agents.transport import layout as at
+from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.frames import finish, frame_size, pacing_ns, row_address
 from weft.agents.transport.kernels.memory import (
     add_event,
@@ -36,7 +37,7 @@ _ONES = np.uint64(0x0101010101010101)
 
 
 @internal
-def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
+def find_place(sink: at_sink.SinkState, chunk: int, length: int) -> tuple[int, int]:
     """Return the shard of a chunk of `length` bytes and where it goes in the buffer; (-1, 0) if
     there is no such chunk."""
     if chunk >= sink.chunks:
@@ -60,7 +61,7 @@ def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
 
 
 @internal
-def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int, source: int) -> int:
+def take_chunk(sink: at_sink.SinkState, chunk: int, payload: int, length: int, source: int) -> int:
     """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk, 3 if it
     is not for this host to send."""
     shard, place = find_place(sink, chunk, length)
@@ -84,7 +85,7 @@ def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int, source
 
 
 @internal
-def is_whole(sink: at.SinkState) -> bool:
+def is_whole(sink: at_sink.SinkState) -> bool:
     """Return whether no chunk is missing, marked ones included; for where packets arrive."""
     if sink.missing == 0:
         return True
@@ -101,7 +102,7 @@ def is_whole(sink: at.SinkState) -> bool:
 def count_missing(address: int, first: int, end: int) -> int:
     """Return how many of the chunks `first` to `end - 1` neither arrived nor were marked, of the
     sink at an address."""
-    sink = at.SinkState(address)
+    sink = at_sink.SinkState(address)
     present = sink.present
     fetched = sink.fetched
     missing = end - first
@@ -171,7 +172,7 @@ def deliver_chunk(
         address = group.sinks[lower]
         if address == 0:
             continue
-        sink = at.SinkState(address)
+        sink = at_sink.SinkState(address)
         if sink.operation != upper | lower:
             continue
         result = take_chunk(sink, immediate & 0xFFFFFF, payload, length, source)

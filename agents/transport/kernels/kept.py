@@ -7,6 +7,7 @@ packet that is kept is acknowledged by a NAK (PSN sequence error) of the expecte
 PSN in the place of the message sequence number, as in IRN (SIGCOMM 2018, section 3.1).
 """
 
+from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     drop_idle_board,
@@ -43,27 +44,31 @@ def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
     if length > endpoint.path_mtu:
         return 0
     if bits & IS_SEND:
-        return at.KEPT_SEND if bits & IS_LAST or length == endpoint.path_mtu else 0
+        return at_board.KEPT_SEND if bits & IS_LAST or length == endpoint.path_mtu else 0
     if bits & IS_WRITE == 0:
-        return at.KEPT_READ if fields.dma_length <= at.MAXIMUM_KEPT_READ else 0
+        return at_board.KEPT_READ if fields.dma_length <= at_board.MAXIMUM_KEPT_READ else 0
     if bits & IS_FIRST == 0 or bits & IS_LAST == 0 or fields.dma_length != length:
         return 0
     if length and not find_memory(endpoint, fields.remote_address, fields.rkey, length):
         return 0
-    return at.KEPT_WRITE
+    return at_board.KEPT_WRITE
 
 
 @internal
 def word_to_keep(fields: wire.Fields, kind: int) -> int:
     """Return what is kept of a packet in one word."""
-    if kind == at.KEPT_READ:
-        return kind | fields.rkey << at.KEPT_SHIFT | fields.dma_length << at.KEPT_READ_SHIFT
+    if kind == at_board.KEPT_READ:
+        return (
+            kind
+            | fields.rkey << at_board.KEPT_SHIFT
+            | fields.dma_length << at_board.KEPT_READ_SHIFT
+        )
     return (
         kind
-        | (at.KEPT_BEGINS if fields.begins_message else 0)
-        | fields.property_bits << at.KEPT_SHIFT
-        | fields.payload_length << at.KEPT_LENGTH_SHIFT
-        | fields.immediate << at.KEPT_IMMEDIATE_SHIFT
+        | (at_board.KEPT_BEGINS if fields.begins_message else 0)
+        | fields.property_bits << at_board.KEPT_SHIFT
+        | fields.payload_length << at_board.KEPT_LENGTH_SHIFT
+        | fields.immediate << at_board.KEPT_IMMEDIATE_SHIFT
     )
 
 
@@ -83,7 +88,7 @@ def keep_packet(
     kind = kind_to_keep(endpoint, fields)
     if kind == 0 or ahead >= endpoint.board_room or not take_board(endpoint, pair):
         return False
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     kept = kept_at(endpoint, pair, sequence)
     if kept.word:
         endpoint.statistics.duplicate_packets += 1
@@ -91,14 +96,14 @@ def keep_packet(
     length = fields.payload_length
     word = word_to_keep(fields, kind)
     if makes_event(word):
-        if endpoint.held_events >= at.MAXIMUM_HELD_EVENTS:
+        if endpoint.held_events >= at_board.MAXIMUM_HELD_EVENTS:
             return False
         endpoint.held_events += 1
     kept.word = word
     board.kept_count += 1
-    if kind == at.KEPT_READ:
+    if kind == at_board.KEPT_READ:
         kept.address = fields.remote_address
-    elif kind == at.KEPT_WRITE:
+    elif kind == at_board.KEPT_WRITE:
         if length:
             memory = find_memory(endpoint, fields.remote_address, fields.rkey, length)
             memcpy(memory, row + fields.payload_offset, length)
@@ -143,20 +148,22 @@ def receive_ahead(
 @internal
 def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, word: int) -> None:
     """Take an RDMA WRITE's packet whose turn it is, and whose bytes are in place."""
-    if word & at.KEPT_BEGINS:
+    if word & at_board.KEPT_BEGINS:
         pair.write_length = 0
-    pair.write_length += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
-    if (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE:
-        announce_write(endpoint, pair, index, word >> at.KEPT_IMMEDIATE_SHIFT)
+    pair.write_length += (word >> at_board.KEPT_LENGTH_SHIFT) & at_board.KEPT_LENGTH_MASK
+    if (word >> at_board.KEPT_SHIFT) & HAS_IMMEDIATE:
+        announce_write(endpoint, pair, index, word >> at_board.KEPT_IMMEDIATE_SHIFT)
 
 
 @internal
-def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.KeptRequest) -> int:
+def take_kept_read(
+    endpoint: at.EndpointState, pair: at.PairState, kept: at_board.KeptRequest
+) -> int:
     """Take a READ whose turn it is; return how many sequence numbers it has, or 0 if there is no
     room for it or it is refused."""
     address = kept.address
-    key = (kept.word >> at.KEPT_SHIFT) & at.KEPT_KEY_MASK
-    size = kept.word >> at.KEPT_READ_SHIFT
+    key = (kept.word >> at_board.KEPT_SHIFT) & at_board.KEPT_KEY_MASK
+    size = kept.word >> at_board.KEPT_READ_SHIFT
     if size and not find_memory(endpoint, address, key, size):
         refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
         return 0
@@ -169,22 +176,22 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
     """Give what follows a gap that is closed its turn, up to the next gap."""
     if pair.board == 0:
         return
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     while board.kept_count:
         kept = kept_at(endpoint, pair, pair.expected)
         word = kept.word
         if word == 0:
             break
-        kind = word & at.KEPT_KIND_MASK
-        bits = IS_FIRST | IS_LAST if kind == at.KEPT_READ else word >> at.KEPT_SHIFT
+        kind = word & at_board.KEPT_KIND_MASK
+        bits = IS_FIRST | IS_LAST if kind == at_board.KEPT_READ else word >> at_board.KEPT_SHIFT
         packets = 1
-        goes_on = kind == at.KEPT_SEND and bits & IS_FIRST == 0
+        goes_on = kind == at_board.KEPT_SEND and bits & IS_FIRST == 0
         if pair.in_message != (at.SEND_MESSAGE if goes_on else at.NO_MESSAGE):
             refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
             packets = 0
-        elif kind == at.KEPT_WRITE:
+        elif kind == at_board.KEPT_WRITE:
             take_kept_write(endpoint, pair, index, word)
-        elif kind == at.KEPT_READ:
+        elif kind == at_board.KEPT_READ:
             packets = take_kept_read(endpoint, pair, kept)
         else:
             pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
@@ -200,7 +207,7 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
 
 @internal
 def pass_over(
-    endpoint: at.EndpointState, pair: at.PairState, board: at.Board, packets: int
+    endpoint: at.EndpointState, pair: at.PairState, board: at_board.Board, packets: int
 ) -> None:
     """Pass over so many sequence numbers, which have had their turn; what a peer that lies sent
     within those of a READ is forgotten."""

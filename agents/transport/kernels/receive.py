@@ -15,6 +15,7 @@ import numpy as np
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
+from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.aggregation_results import find_job, receive_result
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
 from weft.agents.transport.kernels.memory import note_change, pair_at
@@ -141,7 +142,7 @@ _sched_yield: Any = external("sched_yield", "int32")
 
 @internal
 def stage(
-    worker: at.WorkerState, fields: wire.Fields, row: int, source: int, destination: int
+    worker: at_sink.WorkerState, fields: wire.Fields, row: int, source: int, destination: int
 ) -> None:
     """Put a chunk's payload into the next slot of the ring, and its completion entry beside it.
 
@@ -154,7 +155,7 @@ def stage(
         row + fields.payload_offset,
         min(length, worker.slot_bytes),
     )
-    entry = at.Staged(worker.completions, slot)
+    entry = at_sink.Staged(worker.completions, slot)
     entry.source = source
     entry.destination = destination
     entry.qkey = fields.qkey
@@ -164,12 +165,12 @@ def stage(
 
 
 @internal
-def poll_completions(worker: at.WorkerState) -> None:
+def poll_completions(worker: at_sink.WorkerState) -> None:
     """Take a window of completions: each payload to its place, then their slots are free again."""
     end = min(worker.staged, worker.polled + worker.window)
     for polled in range(worker.polled, end):
         slot = polled % worker.slots
-        entry = at.Staged(worker.completions, slot)
+        entry = at_sink.Staged(worker.completions, slot)
         deliver_chunk(
             worker.endpoint,
             entry.source,
@@ -183,7 +184,7 @@ def poll_completions(worker: at.WorkerState) -> None:
 
 
 @internal
-def receive_staged(worker: at.WorkerState, batch: at.Batch, count: int) -> None:
+def receive_staged(worker: at_sink.WorkerState, batch: at.Batch, count: int) -> None:
     """Stage the chunks among the rows of a batch, then take their completions."""
     endpoint = worker.endpoint
     fields = wire.Fields(endpoint.scratch)
@@ -208,7 +209,7 @@ def receive_staged(worker: at.WorkerState, batch: at.Batch, count: int) -> None:
 def receive_chunks(state: int, rows: int, count: int, now: int) -> None:
     """Take in rows 0 to `count - 1` of a batch. The worker's state and the batch are at
     addresses."""
-    worker, batch = at.WorkerState(state), at.Batch(rows)
+    worker, batch = at_sink.WorkerState(state), at.Batch(rows)
     worker.round += 1
     full_fence()
     if worker.staging == 0:
@@ -223,7 +224,7 @@ def receive_chunks(state: int, rows: int, count: int, now: int) -> None:
 def wait_for_batch(state: int) -> None:
     """Wait until a batch that another thread is receiving now is done with: it may have read what
     was changed just before. The worker's state is at an address."""
-    worker = at.WorkerState(state)
+    worker = at_sink.WorkerState(state)
     full_fence()
     before = worker.round
     while before & 1 and worker.round == before:

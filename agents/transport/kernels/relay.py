@@ -10,6 +10,7 @@ it.
 import numpy as np
 
 from weft.agents.transport import layout as at
+from weft.agents.transport import relay_layout as at_relay
 from weft.agents.transport.kernels.memory import (
     add_event,
     note_change,
@@ -34,23 +35,26 @@ def home_of(pair: at.PairState, index: int) -> int:
 
 
 @internal
-def let_go(relay: at.RelayState, row: int) -> None:
+def let_go(relay: at_relay.RelayState, row: int) -> None:
     """Put what a block lets go behind all that is to be posted."""
-    if at.RelayBlock(relay.blocks, row).writes == 0:
+    if at_relay.RelayBlock(relay.blocks, row).writes == 0:
         return
-    if relay.first_due == at.NOTHING:
+    if relay.first_due == at_relay.NOTHING:
         relay.first_due = row
     else:
-        at.RelayBlock(relay.blocks, relay.last_due).next_due = row
+        at_relay.RelayBlock(relay.blocks, relay.last_due).next_due = row
     relay.last_due = row
 
 
 @internal
-def least_given(peer: at.RelayPeer) -> int:
+def least_given(peer: at_relay.RelayPeer) -> int:
     """Return which of a peer's lanes has been given least, of several the first."""
     found = 0
     for number in range(1, peer.lane_count):
-        if at.Lane(peer.lanes, number).given_bytes < at.Lane(peer.lanes, found).given_bytes:
+        if (
+            at_relay.Lane(peer.lanes, number).given_bytes
+            < at_relay.Lane(peer.lanes, found).given_bytes
+        ):
             found = number
     return found
 
@@ -59,11 +63,11 @@ def least_given(peer: at.RelayPeer) -> int:
 def post_write(endpoint: at.EndpointState, location: int, number: int) -> bool:
     """Post a row of the RDMA WRITEs of the relay at an address; return False if the queue pair
     does not take it now."""
-    relay = at.RelayState(location)
-    write = at.RelayWrite(relay.writes, number)
-    peer = at.RelayPeer(relay.peers, write.peer)
+    relay = at_relay.RelayState(location)
+    write = at_relay.RelayWrite(relay.writes, number)
+    peer = at_relay.RelayPeer(relay.peers, write.peer)
     lane_number = least_given(peer)
-    lane = at.Lane(peer.lanes, lane_number)
+    lane = at_relay.Lane(peer.lanes, lane_number)
     index = lane.queue_pair
     pair = pair_at(endpoint, index)
     if pair.state == at.FAILED or pair.work_waits or pair.posted_end > LAST_SEQUENCE:
@@ -96,11 +100,11 @@ def post_write(endpoint: at.EndpointState, location: int, number: int) -> bool:
 @internal
 def post_due(endpoint: at.EndpointState, location: int) -> None:
     """Post what the relay at an address has to post, as far as there is room."""
-    relay = at.RelayState(location)
+    relay = at_relay.RelayState(location)
     if relay.is_open == 0:
         return
-    while relay.first_due != at.NOTHING:
-        block = at.RelayBlock(relay.blocks, relay.first_due)
+    while relay.first_due != at_relay.NOTHING:
+        block = at_relay.RelayBlock(relay.blocks, relay.first_due)
         while relay.posted < block.writes:
             if (
                 endpoint.writing_bytes > relay.most_bytes
@@ -118,8 +122,8 @@ def post_due(endpoint: at.EndpointState, location: int) -> None:
 def tell_end(endpoint: at.EndpointState, location: int, index: int) -> None:
     """Tell Python, once, that all has come to the relay at an address, and that all it was to send
     is acknowledged; what was missing came by the queue pair of row `index`."""
-    relay = at.RelayState(location)
-    waits = relay.missing or relay.open_writes or relay.first_due != at.NOTHING
+    relay = at_relay.RelayState(location)
+    waits = relay.missing or relay.open_writes or relay.first_due != at_relay.NOTHING
     if relay.is_open and not waits and relay.told == 0:
         relay.told = 1
         add_event(endpoint, at.EVENT_RELAY_DONE, index)
@@ -137,13 +141,13 @@ def take_block(
     number = immediate & (1 << _BLOCK_BITS) - 1
     home = home_of(pair, index)
     while location and not is_awaited(location, number, length, home):
-        location = at.RelayState(location).next_alike
+        location = at_relay.RelayState(location).next_alike
     if location == 0:
         return False
-    relay = at.RelayState(location)
-    block = at.RelayBlock(relay.blocks, number)
+    relay = at_relay.RelayState(location)
+    block = at_relay.RelayBlock(relay.blocks, number)
     block.arrived = 1
-    peer = at.RelayPeer(relay.peers, block.peer)
+    peer = at_relay.RelayPeer(relay.peers, block.peer)
     peer.missing -= 1
     if relay.tells_peers and peer.missing == 0:
         add_event(endpoint, at.EVENT_RELAY_DONE, index)
@@ -159,13 +163,13 @@ def take_block(
 def is_awaited(location: int, number: int, length: int, home: int) -> bool:
     """Return whether the relay at an address waits for a block of this number and length from the
     peer whose first queue pair has the row `home`."""
-    relay = at.RelayState(location)
+    relay = at_relay.RelayState(location)
     if number >= relay.block_count:
         return False
-    block = at.RelayBlock(relay.blocks, number)
-    if block.peer == at.NOTHING or block.arrived or block.length != length:
+    block = at_relay.RelayBlock(relay.blocks, number)
+    if block.peer == at_relay.NOTHING or block.arrived or block.length != length:
         return False
-    return bool(at.RelayPeer(relay.peers, block.peer).home == home)
+    return bool(at_relay.RelayPeer(relay.peers, block.peer).home == home)
 
 
 @internal
@@ -186,7 +190,7 @@ def retire_write(endpoint: at.EndpointState, work: at.Work) -> int:
     it is gone."""
     if work.chunk_bytes_or_relay == at.GONE_RELAY:
         return 0
-    relay = at.RelayState(work.chunk_bytes_or_relay)
+    relay = at_relay.RelayState(work.chunk_bytes_or_relay)
     relay.open_writes -= 1
     relay.writing_bytes -= work.length
     endpoint.writing_bytes -= work.length
@@ -204,13 +208,13 @@ def go_on(endpoint: at.EndpointState, index: int, retired: int) -> None:
     while following:
         post_due(endpoint, following)
         tell_end(endpoint, following, index)
-        following = at.RelayState(following).next_relay
+        following = at_relay.RelayState(following).next_relay
 
 
 @compiled
 def begin_relay(location: int) -> None:
     """Let go what waits for no block; it leaves once the relay is open."""
-    relay = at.RelayState(location)
+    relay = at_relay.RelayState(location)
     let_go(relay, relay.block_count)
 
 
@@ -218,14 +222,14 @@ def begin_relay(location: int) -> None:
 def proceed_with_relay(state: int, location: int) -> None:
     """Post what there is room for: all peers have been permitted. The endpoint's state and the
     relay's are at addresses."""
-    at.RelayState(location).is_open = 1
+    at_relay.RelayState(location).is_open = 1
     post_due(at.EndpointState(state), location)
 
 
 @compiled
 def forget_relay(state: int, location: int) -> None:
     """Let what a relay has posted, and is not acknowledged, be nobody's."""
-    endpoint, relay = at.EndpointState(state), at.RelayState(location)
+    endpoint, relay = at.EndpointState(state), at_relay.RelayState(location)
     for index in range(endpoint.queue_pairs):
         pair = pair_at(endpoint, index)
         if pair.kind == at.RC:

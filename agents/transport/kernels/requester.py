@@ -3,6 +3,7 @@
 Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
 """
 
+from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     find_lost,
@@ -239,7 +240,7 @@ def receive_selective_acknowledgement(
             pair.probing = 0
     take_promise(endpoint, pair, index, reached, now)
     if pair.board:
-        if at.Board(pair.board).sacked_count and find_lost(endpoint, pair):
+        if at_board.Board(pair.board).sacked_count and find_lost(endpoint, pair):
             pair.timed_psn = -1
             slow_down(endpoint, pair)
         seek(endpoint, pair)
@@ -251,7 +252,7 @@ def take_promise(
 ) -> None:
     """Take note that everything before `reached` has arrived at the peer; the data of READs may be
     missing."""
-    board = at.Board(pair.board)
+    board = at_board.Board(pair.board)
     board.promised = max(board.promised, reached)
     if board.promised > pair.unacknowledged:
         acknowledge(endpoint, pair, index, board.promised, now)

@@ -3,6 +3,7 @@
 Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
 """
 
+from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.echo import echo_arrival, put_acknowledgement
 from weft.agents.transport.kernels.entropy import move_acknowledgements
@@ -142,7 +143,7 @@ def pass_behind(endpoint: at.EndpointState, pair: at.PairState, index: int, expe
         return
     packets = pair.expected - expected
     pair.expected = expected
-    pass_over(endpoint, pair, at.Board(pair.board), packets)
+    pass_over(endpoint, pair, at_board.Board(pair.board), packets)
     take_kept(endpoint, pair, index)
 
 
