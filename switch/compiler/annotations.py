@@ -105,6 +105,12 @@ def key_values(
     return found
 
 
+def number_in(annotation: syntax.Annotation, parse: ParseAnnotation) -> int | None:
+    """Return the number in an annotation's brackets; None unless one stands there alone."""
+    values = [item.constant for item in parse(annotation)]
+    return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
+
+
 @dataclass(eq=False)
 class AnnotationWriter:
     """A writer puts annotations into messages of P4Info."""
@@ -134,11 +140,11 @@ class AnnotationWriter:
     def number(self, annotation: syntax.Annotation) -> int:
         """Return the number in an annotation's brackets; report an error unless it stands there
         alone."""
-        values = [item.constant for item in self.parse(annotation)]
-        if len(values) == 1 and isinstance(values[0], int):
-            return int(values[0])
-        self.reporter.error(annotation.span, f"@{annotation.name} takes one number")
-        return 0
+        number = number_in(annotation, self.parse)
+        self.reporter.error_if(
+            number is None, annotation.span, f"@{annotation.name} takes one number"
+        )
+        return number or 0
 
     def _structured(self, target: Any, annotation: syntax.Annotation) -> None:
         target.name = annotation.name

@@ -53,20 +53,24 @@ def negate(node: LoweredExpression) -> LoweredExpression:
     return OperatorCall("not", None, node)
 
 
-def both(left: LoweredExpression, right: LoweredExpression) -> LoweredExpression:
-    """Return the logical and of two truth values."""
+def _logical(
+    operator: str, neutral: bool, left: LoweredExpression, right: LoweredExpression
+) -> LoweredExpression:
+    """Return an operation on two truth values: the other one if one is known and `neutral`."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
-            return other if one.value else one
-    return OperatorCall("and", left, right)
+            return other if one.value == neutral else one
+    return OperatorCall(operator, left, right)
+
+
+def both(left: LoweredExpression, right: LoweredExpression) -> LoweredExpression:
+    """Return the logical and of two truth values."""
+    return _logical("and", True, left, right)
 
 
 def either(left: LoweredExpression, right: LoweredExpression) -> LoweredExpression:
     """Return the logical or of two truth values."""
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Truth):
-            return one if one.value else other
-    return OperatorCall("or", left, right)
+    return _logical("or", False, left, right)
 
 
 def all_of(nodes: Iterable[LoweredExpression]) -> LoweredExpression:

@@ -169,13 +169,17 @@ _SIMPLE = {
 }  # fmt: skip
 
 
+_IN_ARRAYS = (
+    BitType, IntType, BoolType, EnumType, ErrorType, StructType, TypeVariable, UnknownType,
+)  # fmt: skip
+
+
 def _can_be_in_array(kind: Type) -> bool:
     """Return whether there are arrays of a type (specification, section "Type nesting rules")."""
     bare = base_type(kind)
-    scalar = (BitType, IntType, BoolType, EnumType, ErrorType)
-    if isinstance(bare, (*scalar, StructType, TypeVariable, UnknownType)):
-        return True
-    return isinstance(bare, StackType) and not is_header_stack(bare)
+    if isinstance(bare, StackType):
+        return not is_header_stack(bare)
+    return isinstance(bare, _IN_ARRAYS)
 
 
 def _can_be_in_header(kind: Type) -> bool:
@@ -184,8 +188,9 @@ def _can_be_in_header(kind: Type) -> bool:
     bare = resolved(kind)
     if isinstance(bare, StructType):
         return bare.kind == "struct" and all(map(_can_be_in_header, bare.fields.values()))
-    scalar = (BitType, IntType, BoolType, SerializableEnumType)
-    return isinstance(bare, (*scalar, TypeVariable, UnknownType))
+    return isinstance(
+        bare, (BitType, IntType, BoolType, SerializableEnumType, TypeVariable, UnknownType)
+    )
 
 
 def _count_fields(kind: Type) -> int:

@@ -138,8 +138,10 @@ class InfoEmitter:
         named: list[tuple[str, str, list[Any]]] = [
             (kind, item.name, item.annotations) for kind, items in kinds.items() for item in items
         ]
-        headers = self.program.controller_headers
-        named += [("controller_header", local_name(item), item.annotations) for item in headers]
+        named += [
+            ("controller_header", local_name(item), item.annotations)
+            for item in self.program.controller_headers
+        ]
         try:
             return Identifiers((kind, name, self.given_id(notes)) for kind, name, notes in named)
         except ValueError as problem:

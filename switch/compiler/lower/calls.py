@@ -243,13 +243,12 @@ class CallLowering(LoweringPart):
         before = self.writer.context, self.frames
         self.writer.context, self.frames = "action", Frames()
 
-        def body() -> None:
-            # The arguments of the parameters with a direction are in the table's scope.
-            self.in_line(
+        # The arguments of the parameters with a direction are in the table's scope.
+        code = self.writer.captured(
+            lambda: self.in_line(
                 declaration.body.statements, callee, self.bind(target, env, callee, isolated=True)
             )
-
-        code = self.writer.captured(body)
+        )
         self.writer.context, self.frames = before
         return code
 

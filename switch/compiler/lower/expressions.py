@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
@@ -28,6 +27,7 @@ from weft.switch.compiler.lower.storage import (
     UnionPlace,
     header_field,
     header_members,
+    inner_name,
     parts,
 )
 from weft.switch.compiler.syntax import type_of
@@ -54,7 +54,6 @@ MAXIMUM_SIZE = 1 << 31
 MAXIMUM_DEPTH = 24
 """The most operations inside one another in one expression of the output."""
 
-_Result = TypeVar("_Result")
 _SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
 
 Numbers = list[tuple[ir.LoweredExpression, int]]
@@ -357,7 +356,10 @@ class ExpressionLowering:
         if isinstance(condition, ir.Truth):
             return self.value(node.then if condition.value else node.otherwise, env)
         kind = type_of(node)
-        sides = [self.apart(partial(self.value, side, env)) for side in (node.then, node.otherwise)]
+        sides = [
+            self.writer.apart(partial(self.value, side, env))
+            for side in (node.then, node.otherwise)
+        ]
         if scalar_width(kind) is not None and not any(code for _, code in sides):
             left, right = (self.places.expression_of(value, node) for value, _ in sides)
             return arithmetic.choose(condition, left, right)
@@ -367,12 +369,6 @@ class ExpressionLowering:
         then, otherwise = (code for _, code in sides)
         self.writer.code.append(ir.Branch(condition, then, otherwise, node.span))
         return temporary
-
-    def apart(self, evaluate: Callable[[], _Result]) -> tuple[_Result, list[ir.Code]]:
-        """Return what an evaluation gives, and the code that it takes, which is not emitted."""
-        results: list[_Result] = []
-        code = self.writer.captured(lambda: results.append(evaluate()))
-        return results[0], code
 
     def _assigning(
         self, place: Place, value: LoweredValue, node: syntax.SyntaxNode
@@ -387,7 +383,7 @@ class ExpressionLowering:
         position = len(self.writer.code)
         right = self.value(node.right, env)
         if len(self.writer.code) > position:  # which could change the left operand: save it
-            left, code = self.apart(partial(self.places.kept, left, node.left))
+            left, code = self.writer.apart(partial(self.places.kept, left, node.left))
             self.writer.code[position:position] = code
         if node.operator in ("==", "!="):
             same = self.places.equal(left, right, node)
@@ -403,7 +399,7 @@ class ExpressionLowering:
     def _short_circuit(self, node: syntax.Binary, env: Environment) -> LoweredValue:
         is_and = node.operator == "&&"
         left = self.truth(node.left, env)
-        right, code = self.apart(lambda: self.truth(node.right, env))
+        right, code = self.writer.apart(lambda: self.truth(node.right, env))
         if not code:
             return (arithmetic.both if is_and else arithmetic.either)(left, right)
         temporary = self.writer.temporary(type_of(node))
@@ -468,8 +464,8 @@ class ExpressionLowering:
         key = (id(node), id(env.owner()))
         place = variables.get(key)
         if place is None:
-            prefix = f"{env.path}." if env.path else ""
-            place = variables[key] = self.writer.temporary(type_of(node), prefix + node.name)
+            place = self.writer.temporary(type_of(node), inner_name(env.path, node.name))
+            variables[key] = place
         env.bind(node, place)
         return place
 

@@ -175,8 +175,7 @@ class InstanceLowering(LoweringPart):
         self.writer.fail_if(
             self.writer.context != "control", node, "a control cannot be applied here"
         )
-        instance, callee, copies = self.bound(node, env)
-        self._run(instance, callee, copies)
+        self._run(*self.bound(node, env))
 
     def _run(self, instance: BlockInstance, env: Environment, copies: list[CopyOut]) -> None:
         control = instance.declaration

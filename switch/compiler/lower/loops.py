@@ -136,7 +136,7 @@ class LoopLowering(LoweringPart):
             return None
         errors = len(self.shared.reporter.errors)
         try:
-            value, code = self.expressions.apart(lambda: self.expressions.value(node, env))
+            value, code = self.writer.apart(lambda: self.expressions.value(node, env))
         except (Abandon, EvaluationError):
             del self.shared.reporter.errors[errors:]
             return None

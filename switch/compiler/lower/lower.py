@@ -192,10 +192,11 @@ class PackageLowering:
             "a parser or control must be instantiated here",
         )
         block = call.target.declaration
-        number = self.arguments.index(call)
-        outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
+        order = len(self.tree.declarations), self.arguments.index(call)
         return self.reporter.needed(
-            self.controls.instances.construct(call, block.name, None, outer),
+            self.controls.instances.construct(
+                call, block.name, None, Environment(self.shared.globals, order=order)
+            ),
             BlockInstance,
             call.span,
             "a parser or control is expected here",

@@ -188,8 +188,10 @@ class PlaceLowering:
         valid = self.is_valid(header, node)
         if not value.valid:
             return arithmetic.negate(valid)
-        members = header_members(header).items()
-        same = [self.equal(place, value.members[name], node) for name, place in members]
+        same = [
+            self.equal(place, value.members[name], node)
+            for name, place in header_members(header).items()
+        ]
         return arithmetic.all_of([valid, *same])
 
     # Assignment
@@ -329,9 +331,13 @@ class PlaceLowering:
         """Return the other members of the union that a header is in."""
         if not isinstance(header, HeaderPlace):
             return []
-        unions = self.writer.shared.program.unions
-        found = [union.members for union in unions if header.name in union.members]
-        return [name for members in found for name in members if name != header.name]
+        return [
+            name
+            for union in self.writer.shared.program.unions
+            if header.name in union.members
+            for name in union.members
+            if name != header.name
+        ]
 
     def invalidate(self, place: Place) -> None:
         """Make the headers in a place invalid, as those of variables and ``out`` parameters
@@ -357,7 +363,7 @@ class PlaceLowering:
         """Return a copy of a value (of type `kind`) that later assignments do not change."""
         match value:
             case Composite():
-                types = member_types(value.type)
+                types = member_types(value.type, len(value.members))
                 members = {
                     name: self.saved(item, node, types.get(name, VOID))
                     for name, item in value.members.items()
@@ -384,12 +390,8 @@ class PlaceLowering:
         """Return a value of an expression, in a place of its own unless it cannot change."""
         if isinstance(value, (*_UNCHANGING, ExternInstance, BlockInstance)):
             return value
-        bare = resolved(value.type) if isinstance(value, Composite) else None
-        if isinstance(value, Composite) and isinstance(bare, ListType):
-            members = {
-                name: self.saved(item, node, bare.element) for name, item in value.members.items()
-            }
-            return Composite(value.type, members)
+        if isinstance(value, Composite) and isinstance(resolved(value.type), ListType):
+            return self.saved(value, node)
         return self.copied(value, type_of(node), node)
 
     def frozen(self, place: Place) -> Place:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TypeVar
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
@@ -11,6 +12,8 @@ from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
 from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Storage, full_name
 from weft.switch.compiler.order import Effects
 from weft.switch.compiler.types import Type
+
+Result = TypeVar("Result")
 
 
 class Shared:
@@ -104,14 +107,17 @@ class CodeWriter:
         """Add a primitive, or an operation of a parser."""
         self.code.append(ir.Do(operation, operands, self.span))
 
-    def captured(self, action: Callable[[], object]) -> list[ir.Code]:
-        """Return the code that `action` emits."""
+    def apart(self, evaluate: Callable[[], Result]) -> tuple[Result, list[ir.Code]]:
+        """Return what an evaluation gives, and the code that it takes, which is not emitted."""
         before, self.code = self.code, []
         try:
-            action()
-            return self.code
+            return evaluate(), self.code
         finally:
             self.code = before
+
+    def captured(self, action: Callable[[], object]) -> list[ir.Code]:
+        """Return the code that `action` emits."""
+        return self.apart(action)[1]
 
     def temporary(self, kind: Type, name: str = "tmp") -> Place:
         """Return a new place; report an error where the type cannot be stored."""

@@ -314,10 +314,10 @@ class Storage:
                 return self._stack(name, bare)
             case StructType() | TupleType() | StackType():
                 pattern = "{}[{}]" if isinstance(bare, StackType) else "{}.{}" if name else "{}{}"
-                members = member_types(bare).items()
-                return StructPlace(
-                    kind, {key: self.allocate(pattern.format(name, key), i) for key, i in members}
-                )
+                return StructPlace(kind, {
+                    key: self.allocate(pattern.format(name, key), item)
+                    for key, item in member_types(bare).items()
+                })  # fmt: skip
             case _ if scalar_width(bare) is None:
                 raise KeyError(str(bare))
             case VarbitType():  # BMv2 has it in headers alone
@@ -451,8 +451,9 @@ class Environment:
 
     def inner(self, values: Mapping[syntax.Variable, LoweredValue] | None = None) -> "Environment":
         """Return an environment inside this one, in which variables stand for the values given."""
-        bound = {id(variable): value for variable, value in (values or {}).items()}
-        return Environment(self, self.path, values=bound)
+        return Environment(
+            self, self.path, values={id(item): value for item, value in (values or {}).items()}
+        )
 
     def owner(self) -> "Environment":
         """Return the environment of the applied control that this one is inside of."""

@@ -1,12 +1,19 @@
 """Lowering of tables and their actions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
+from weft.switch.compiler.annotations import (
+    ParseAnnotation,
+    find,
+    has_annotation,
+    local_name,
+    number_in,
+    string_of,
+)
 from weft.switch.compiler.describe import source_text
 from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.lower.calls import CallLowering
@@ -156,7 +163,7 @@ class TableLowering(LoweringPart):
             )  # fmt: skip
         smallest_wins = not largest_priority_wins(node)
         table.entries.sort(key=lambda item: item.priority if smallest_wins else -item.priority)
-        ranks = annotated_ranks(node, self.parse_number)
+        ranks = annotated_ranks(node, self.shared.parse_annotation)
         for lowered, rank in zip(table.entries, ranks, strict=False):
             lowered.rank = rank
         if ranks:
@@ -167,11 +174,6 @@ class TableLowering(LoweringPart):
                 item.size = table.capacity
         return table
 
-    def parse_number(self, annotation: syntax.Annotation) -> int | None:
-        """Return the number in an annotation's brackets; None unless one stands there alone."""
-        values = [item.constant for item in self.shared.parse_annotation(annotation)]
-        return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
-
     def _key(self, key: syntax.KeyElement, env: Environment) -> ir.LoweredKey:
         kind = type_of(key.expression)
         self.writer.fail_if(
@@ -181,10 +183,10 @@ class TableLowering(LoweringPart):
         )
         given = [item.body[0].text for item in key.annotations if item.name == "name" and item.body]
         name = given[-1].strip('"') if given else source_text(key.expression)
-        field = self._key_field(key, env)
         return ir.LoweredKey(
-            name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations
-        )
+            name, key.match_kind, self._key_field(key, env), scalar_width(kind) or 0, kind,
+            key.annotations,
+        )  # fmt: skip
 
     def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.HeaderField:
         """Return the field to match on: the key itself, or a variable that it is put into."""
@@ -405,9 +407,7 @@ def priorities(
     return result
 
 
-def annotated_ranks(
-    node: syntax.TableDeclaration, number: Callable[[syntax.Annotation], int | None]
-) -> list[int]:
+def annotated_ranks(node: syntax.TableDeclaration, parse: ParseAnnotation) -> list[int]:
     """Return the ranks of constant entries if some are annotated ``@priority(n)``; else nothing.
 
     As with p4c, the smaller number wins, and an entry without one has its place, from 1 on.
@@ -418,7 +418,7 @@ def annotated_ranks(
         place: value
         for place, entry in enumerate(node.entries)
         if (annotation := find(entry.annotations, "priority")) is not None
-        and (value := number(annotation)) is not None
+        and (value := number_in(annotation, parse)) is not None
     }
     return [given.get(place, place + 1) for place in range(len(node.entries))] if given else []
 

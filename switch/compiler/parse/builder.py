@@ -1,5 +1,6 @@
 """Builds the syntax tree: what each rule of grammar.lark becomes, once the parser reduces it."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,10 +9,13 @@ from typing import Any
 import lark
 
 from weft.switch.compiler import syntax
+from weft.switch.compiler.constants import wrap
 from weft.switch.compiler.diagnostics import NOWHERE, Span
+from weft.switch.compiler.types import IntType
 
 Children = list[Any]
-_BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
+_BASES = {"x": 16, "o": 8, "b": 2}
+_INTEGER = re.compile(r"((?P<width>\d+)(?P<sign>[ws]))?(0(?P<base>[xobd]))?(?P<digits>\w*)")
 
 
 class Items(list[Any]):
@@ -127,19 +131,13 @@ def declared(children: Children) -> tuple[Span, list[syntax.Annotation], str, Sp
 
 def parse_integer(text: str) -> tuple[int, int | None, bool]:
     """Return an integer literal's value, width (None if it has none) and whether it is signed."""
-    digits, width, signed = text, None, False
-    for mark in "ws":
-        before, found, after = text.partition(mark)
-        if found and before.isdigit():
-            width, digits, signed = int(before), after, mark == "s"
-            break
-    digits = digits.replace("_", "").lower()
-    base = _BASES.get(digits[1:2], 10) if digits[:1] == "0" else 10
-    value = int(digits[2:] or "0", base) if digits[1:2] in _BASES else int(digits or "0")
-    if signed and width:
-        value &= (1 << width) - 1
-        value -= (value >> (width - 1)) << width
-    return value, width, signed
+    found = _INTEGER.fullmatch(text.replace("_", "").lower())
+    assert found is not None
+    width = None if found["width"] is None else int(found["width"])
+    value = int(found["digits"] or "0", _BASES.get(found["base"], 10))
+    if width is None or found["sign"] == "w":
+        return value, width, False
+    return wrap(value, IntType(width)), width, True
 
 
 def _integer(c: Children) -> syntax.Expression:
