@@ -45,7 +45,7 @@ _OF_NO_CONCERN = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptCode:
     """What is kept of a function."""
 
     symbol: str
@@ -115,18 +115,18 @@ def place_of(folder: Path, name: str, kinds: Sequence[str]) -> Path:
     return folder / "loaded" / f"{name.rsplit('.', 1)[-1]}-{key}.pickle"
 
 
-def keep(place: Path, kept: Kept) -> None:
+def keep(place: Path, kept: KeptCode) -> None:
     """Keep a function's code, behind a digest of it."""
     text = pickle.dumps(kept)
     write_whole(place, hashlib.sha256(text).digest() + text, folders=True, keep=True)
 
 
-def found_at(place: Path) -> Kept | None:
+def found_at(place: Path) -> KeptCode | None:
     """Return what is kept at a place; None if there is nothing, or it is not whole."""
     with suppress(Exception):
         text = place.read_bytes()
         if hashlib.sha256(text[32:]).digest() == text[:32]:
-            kept: Kept = pickle.loads(text[32:])
+            kept: KeptCode = pickle.loads(text[32:])
             return kept
     return None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.machine_code import (
-    Kept,
+    KeptCode,
     found_at,
     has_own_name,
     keep,
@@ -79,7 +79,7 @@ class _Watched:
                 _object_of(self._cache, key, context.codegen()),
             )
             result = _kind_of_type(compiled.signature.return_type)
-            kept = Kept(symbol, result, objects, undefined_in(objects))
+            kept = KeptCode(symbol, result, objects, undefined_in(objects))
             # Another process may have put another form of it into numba's cache meanwhile, under
             # another name; and there is code that only numba can run.
             if not kept.missing():
@@ -91,7 +91,7 @@ def keep_callback(place: Path, callback: Any) -> None:
     with suppress(Exception):
         codegen = callback._targetdescr.target_context.codegen()
         objects = (_object_of(callback._cache, callback._sig, codegen),)
-        kept = Kept(callback._wrapper_name, "int64", objects, undefined_in(objects))
+        kept = KeptCode(callback._wrapper_name, "int64", objects, undefined_in(objects))
         if not kept.missing():
             keep(place, kept)
 

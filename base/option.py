@@ -1,4 +1,4 @@
-"""What an option of a scenario is: how it is read and written, its help, its group, who heeds it,
+"""What an option of a scenario is: how it is read and written, its help, its group, who uses it,
 and whether a different value needs another network.
 
 A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes the field's default.
@@ -224,7 +224,7 @@ class Option:
     default: Any
     """What the field holds where nothing is asked."""
     metavar: str | None
-    otherwise: str | None
+    default_text: str | None
     """What ``weft run --help`` gives as the default; None stands for `default` itself, if there is
     one."""
     choices: Mapping[str, str]
@@ -238,10 +238,10 @@ class Option:
     network: bool | Callable[[Any], object]
     """Whether scenarios that differ in this option need networks of their own; or a function that
     returns the part of it that decides that."""
-    heeded: Callable[[Any], bool] | None
-    """Says whether what is asked heeds the option; None means that it always does."""
+    used: Callable[[Any], bool] | None
+    """Says whether what is asked uses the option; None means that it always does."""
     who: str
-    """Who heeds it, for the message to those who do not; of an algorithm's own option, ``{names}``
+    """Who uses it, for the message to those who do not; of an algorithm's own option, ``{names}``
     stands for those that have it, and ``{s}`` for an s where these are several."""
     counted: str = ""
     """What a whole number of the option counts, as a table writes it behind the number:
@@ -255,7 +255,7 @@ class Option:
     @property
     def described(self) -> str:
         """Return the help, with the default in brackets."""
-        shown_default = self.otherwise
+        shown_default = self.default_text
         if shown_default is None and self.default is not None and self.default != ():
             shown_default = self.kind.write(self.default)
         text = self.help.replace("{choices}", self._chosen_from)
@@ -278,7 +278,7 @@ class Option:
     def is_unsaid(self, value: object) -> bool:
         """Return whether a value of the option's field means that the default is to be
         filled in."""
-        return value is None or (self.otherwise is not None and value == self.default)
+        return value is None or (self.default_text is not None and value == self.default)
 
     def check_range(self, asked: Any) -> None:
         """Raise `InputError` if the option is given and out of range."""
@@ -308,13 +308,13 @@ def option(
     group: str,
     name: str = "",
     metavar: str | None = None,
-    otherwise: str | None = None,
+    default_text: str | None = None,
     choices: Iterable[str] = (),
     besides: Callable[[str], bool] | None = None,
     between: Limits | None = None,
     instead_of: tuple[str, ...] = (),
     network: bool | Callable[[Any], object] = False,
-    heeded: Callable[[Any], bool] | None = None,
+    used: Callable[[Any], bool] | None = None,
     who: str = "",
     counted: str = "",
     filled: Callable[[Any, Any], object] | None = None,
@@ -323,8 +323,8 @@ def option(
     if not isinstance(choices, Mapping):
         choices = dict.fromkeys(choices, "")
     row = Option(
-        name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, besides,
-        between, instead_of, network, heeded, who, counted, filled,
+        name, kind, help, group, default, metavar or kind.metavar, default_text, choices, besides,
+        between, instead_of, network, used, who, counted, filled,
     )  # fmt: skip
     return dataclass_field(default=default, metadata={"option": row})
 

@@ -122,7 +122,7 @@ def end_on_signals() -> None:
     sys.unraisablehook = say_unless_ended
 
 
-def heeded() -> None:
+def acknowledged() -> None:
     """Say that a signal has had its effect, and the process ends as it would without.
 
     Later signals are ignored. Does nothing if no signal came.
@@ -138,7 +138,7 @@ def leave() -> None:
     """Raise `Ended` if a signal came, whatever became of what it raised before; later signals are
     ignored."""
     first = _state.first
-    heeded()
+    acknowledged()
     if first:
         raise Ended(first)
 

@@ -139,7 +139,7 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     whole: dict[str, Any] = {**values, **own}
     asked = Asked(collective, **whole)
     for name, row in rows.items():
-        if values[row.field] != row.default and not asked.heeds(row):
+        if values[row.field] != row.default and not asked.uses(row):
             raise InputError(
                 f"{row.name} {shown(given[name])} means nothing for {words}: {row.who}; leave it "
                 "out"

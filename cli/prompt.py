@@ -85,16 +85,16 @@ class Prompt(CommandLine):
         link = self._net.topology.direction(one, other).link
         said = f"{link.name} is {state}"
         self._net.notice_loads()
-        strange = self._net.strange
+        unmanaged = self._net.unmanaged
         if not self._running.controlled:
             return f"{said}; there is no controller, so nothing else changes"
-        if strange == switches:
+        if unmanaged == switches:
             return f"{said}; routes are those of the program that was loaded"
         if not set(link.nodes) <= switches:
             return f"{said}; a host has no other way"
         said += f"; routes lead {'over it again' if state == 'up' else 'around it'}"
-        if strange:
-            said += f" (not those of {', '.join(sorted(strange))}, with another program)"
+        if unmanaged:
+            said += f" (not those of {', '.join(sorted(unmanaged))}, with another program)"
         return said
 
     def do_links(self, line: str) -> None:

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from weft.base.command_line import Flag, Text, Texts, given
 from weft.base.option import FLAG, GROUPS, Option
 from weft.experiments.paths.names import scheme_names
-from weft.experiments.scenario.asked import OPTIONS, is_heeded
+from weft.experiments.scenario.asked import OPTIONS, is_used
 from weft.experiments.scenario.families import choices, family_named
 
 OTHERS = "Results and help"
@@ -60,7 +60,7 @@ def _parameter(word: str, help: str | tuple[str, str] | None) -> inspect.Paramet
     if isinstance(help, str):
         row = replace(row, help=help)
     elif help is not None:
-        row = replace(row, help=help[0], otherwise=help[1])
+        row = replace(row, help=help[0], default_text=help[1])
     info: Any = typer.Option(
         f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}",
         metavar=row.metavar,
@@ -98,12 +98,12 @@ def _collective_in(ctx: Any) -> str:
 def _is_offered(name: str, collective: str) -> bool:
     """Return whether an option means something after a collective: a command's own always does."""
     row = OPTIONS.get(name) or OPTIONS.get(name.removeprefix("no-"))
-    return row is None or not collective or is_heeded(row, collective)
+    return row is None or not collective or is_used(row, collective)
 
 
 class GroupedCommand(TyperCommand):
     """A command whose help has its options in groups; after a collective, help and the shell's
-    completion have those that it heeds."""
+    completion have those that it uses."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = list(args)
@@ -131,7 +131,7 @@ class GroupedCommand(TyperCommand):
         if not collective:
             formatter.write_paragraph()
             formatter.write_text(
-                "weft run COLLECTIVE --help lists the options that the collective heeds."
+                "weft run COLLECTIVE --help lists the options that the collective uses."
             )
 
     def _records(self, ctx: Any, collective: str) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -151,5 +151,5 @@ class GroupedCommand(TyperCommand):
                     if not family_named(collective).lists_algorithms:
                         continue
                     names = ", ".join(choices()[collective])
-                    record = record[0], f"May be repeated: {names}. [{row.otherwise}]"
+                    record = record[0], f"May be repeated: {names}. [{row.default_text}]"
                 yield row.group, record

@@ -56,7 +56,7 @@ class Controller:
         """
         loaded = program if isinstance(program, LoadableProgram) else LoadableProgram.read(program)
         self.topology = topology
-        self.strange = set(others or {})
+        self.unmanaged = set(others or {})
         """The names of switches that run another program."""
         programs = {path: LoadableProgram.read(path) for path in set((others or {}).values())}
         self.names = loaded.names
@@ -115,7 +115,7 @@ class Controller:
         changes = {
             switch: batches
             for switch, batches in diff(self.plan, plan).items()
-            if switch not in self.strange
+            if switch not in self.unmanaged
         }
 
         for switch, batches in changes.items():
@@ -165,7 +165,9 @@ class Controller:
         everywhere = [self.names.name(one) for each in features for one in each.counters]
         at_hosts = [self.names.name(one) for each in features for one in each.host_counters]
         cells: dict[str, list[Cell]] = {
-            switch.name: [] for switch in self.topology.switches if switch.name not in self.strange
+            switch.name: []
+            for switch in self.topology.switches
+            if switch.name not in self.unmanaged
         }
         for direction in self.topology.directions:
             port = direction.source

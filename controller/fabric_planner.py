@@ -55,8 +55,8 @@ def _planned(feature: Feature, planning: Planning) -> Planned:
     try:
         with blamed(feature, "plan"):
             planned = feature.plan(planning)
-            strange = ", ".join(map(str, planned.entities.keys() - switches))
-            refuse(strange, f"there is no switch {strange}", ValueError)
+            unknown = ", ".join(map(str, planned.entities.keys() - switches))
+            refuse(unknown, f"there is no switch {unknown}", ValueError)
     except InputError as error:
         if feature.name in FEATURES.own:
             raise

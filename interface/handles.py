@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scapy.packet import Packet
 
 
-class UpNetwork(Protocol):
+class HandlesNetwork(Protocol):
     """What handles ask of their network."""
 
     topology: Topology
@@ -60,7 +60,7 @@ class PacketTrace:
 class HostHandle:
     """A handle on a host of a network that is up."""
 
-    def __init__(self, net: UpNetwork, host: Host) -> None:
+    def __init__(self, net: HandlesNetwork, host: Host) -> None:
         self._net = net
         self.name = host.name
         self.rank = host.rank
@@ -132,7 +132,7 @@ class HostHandle:
 class InterfaceHandle:
     """A handle on a network interface of a host of a network that is up."""
 
-    def __init__(self, net: UpNetwork, host: Host, interface: Interface) -> None:
+    def __init__(self, net: HandlesNetwork, host: Host, interface: Interface) -> None:
         self._net = net
         self._station = net.topology.station_of[host.name, interface.number]
         self.name = f"{host.name}-eth{interface.number - 1}"
@@ -182,7 +182,7 @@ class InterfaceHandle:
 class LinkHandle:
     """A handle on a link of a network that is up."""
 
-    def __init__(self, net: UpNetwork, link: Link) -> None:
+    def __init__(self, net: HandlesNetwork, link: Link) -> None:
         self._net = net
         self._link = link
         self.name = link.name

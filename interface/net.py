@@ -75,7 +75,7 @@ class Net:
         """Held while switches are brought to another plan."""
         self._names = [switch.name for switch in self.topology.switches]
         own = own_programs(self.topology, standing.include_dirs, standing.defines)
-        self.strange: set[str] = set(own)
+        self.unmanaged: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
         if standing.controlled:
             check_carried(self.topology)
@@ -83,7 +83,7 @@ class Net:
             self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
             """The fabric's program, or, if no switch runs it, that of the first switch."""
         else:
-            self.strange = set(self._names)
+            self.unmanaged = set(self._names)
         self._own = own
         self._up = False
         self.began_s = 0.0
@@ -120,7 +120,7 @@ class Net:
                 self._controller = Controller(
                     self.topology, addresses, self._program, others=self._own
                 )
-                self._controller.strange = self.strange
+                self._controller.unmanaged = self.unmanaged
                 for name in self._own:
                     self._controller.session(name).want_digests()
                 self._plan()
@@ -305,11 +305,11 @@ class Net:
     def notice_loads(self) -> None:
         """Take note of the programs that ``weft load`` has given to switches: no plan is for one
         that lost entries by that."""
-        self.strange |= self.backend.emptied()
+        self.unmanaged |= self.backend.emptied()
 
     def _plan(self) -> None:
         self.notice_loads()
-        if self.strange == set(self._names):
+        if self.unmanaged == set(self._names):
             return
         if self._planned_by is not None:
             with suppress(InputError):
@@ -321,7 +321,7 @@ class Net:
 
     def _as_it_is(self) -> Topology:
         """Return the network with the programs that have been loaded since it came up."""
-        loaded = self.strange - self.topology.strange
+        loaded = self.unmanaged - self.topology.unmanaged
         return with_programs(self.topology, dict.fromkeys(loaded, "loaded since"))
 
     @contextmanager
@@ -353,7 +353,7 @@ class Net:
         """
         self.check_up()
         self.notice_loads()
-        none = self.strange == set(self._names)  # then no switch has the fabric's counters
+        none = self.unmanaged == set(self._names)  # then no switch has the fabric's counters
         counted = self.controller.read_counters() if self.standing.controlled and not none else {}
         others = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
         counted |= counted_elsewhere(self.topology, self.backend, others)
@@ -367,7 +367,7 @@ class Net:
         counting = [name for name in direction.nodes if name in self._names]
         if not counting:
             return INTERFACE
-        return PORTS if counting[0] in self.strange else FABRIC
+        return PORTS if counting[0] in self.unmanaged else FABRIC
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> NetworkResults:
         """Return what links have carried since the network is up, and what switches hold, whatever

@@ -14,7 +14,7 @@ CHOSEN = ("allgather", "broadcast", "reduce-scatter", "allreduce")
 
 
 @dataclass(frozen=True)
-class Choice:
+class AlgorithmChoice:
     """A choice says by which algorithm a collective is done, by its bytes."""
 
     collective: str
@@ -31,7 +31,7 @@ class Choice:
         return ",".join(name if below is None else f"{name}<{below}" for below, name in self.steps)
 
 
-def parse_choice(collective: str, text: str) -> Choice:
+def parse_choice(collective: str, text: str) -> AlgorithmChoice:
     """Return the choice that a text describes, like ``ring`` or ``ring<64KiB,switch``.
 
     Raises:
@@ -61,14 +61,14 @@ def parse_choice(collective: str, text: str) -> Choice:
             f"--{collective} {text!r}: sizes grow from one algorithm to the next",
         )
         steps.append((below, name))
-    return Choice(collective, tuple(steps))
+    return AlgorithmChoice(collective, tuple(steps))
 
 
 @dataclass
 class Choices:
     """All choices of a run, and what a group can do."""
 
-    by_collective: Mapping[str, Choice]
+    by_collective: Mapping[str, AlgorithmChoice]
     multicasts: bool
     """Whether the group has multicast groups of the switches."""
     adds: bool
@@ -104,7 +104,7 @@ class Choices:
         return why
 
 
-def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:
+def choices_of(asked: Mapping[str, str]) -> dict[str, AlgorithmChoice]:
     """Return the choices by collective, the default where nothing is asked.
 
     Raises:

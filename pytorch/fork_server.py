@@ -30,7 +30,7 @@ USUAL = ("torch.distributed.fsdp", "torch.distributed.tensor", "torch._dynamo")
 rank."""
 
 
-class Program(msgspec.Struct, frozen=True):
+class RankScript(msgspec.Struct, frozen=True):
     """What a rank runs."""
 
     command: list[str]
@@ -67,12 +67,12 @@ def _load(algorithms: Sequence[str]) -> None:
 def _rank_process(told: bytes, files: Sequence[int]) -> int:
     """Do what the forked child does; return its exit status."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    program = msgspec.json.decode(told, type=Program)
+    program = msgspec.json.decode(told, type=RankScript)
     _enter(program, files)
     return _be_rank(program)
 
 
-def _enter(program: Program, files: Sequence[int]) -> None:
+def _enter(program: RankScript, files: Sequence[int]) -> None:
     """Move this process into a host's namespaces, with its own names of hosts."""
     network, mounts, output, errors = files
     os.dup2(output, 1)
@@ -90,7 +90,7 @@ def _enter(program: Program, files: Sequence[int]) -> None:
     os.chdir(program.folder)
 
 
-def _be_rank(program: Program) -> int:
+def _be_rank(program: RankScript) -> int:
     """Run a rank's program, as a process of its own would."""
     import numpy as np
 

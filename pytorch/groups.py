@@ -39,7 +39,7 @@ NO_LIMIT = 1 << 62
 
 
 @dataclass
-class Place:
+class CallPlace:
     """The place of a collective among all of its group, once it is asked for."""
 
     number: int = -1
@@ -58,7 +58,7 @@ class _Running:
     done: Done
     call: str
     """What this rank calls, in words."""
-    place: Place
+    place: CallPlace
     by_switches: bool
     has_ended: bool = False
     error: str = ""
@@ -92,7 +92,7 @@ class Group:
         name: str,
         name_in_switches: str,
         members: Sequence[int],
-        ask_who_is_late: Callable[["Group", Place, Callable[[str], None]], None],
+        ask_who_is_late: Callable[["Group", CallPlace, Callable[[str], None]], None],
         count: Callable[[OperationReport], None],
     ) -> None:
         self._background = background
@@ -127,7 +127,7 @@ class Group:
 
     def collective(
         self, call: str, request: Request, buffer: Array, output: Array | None, done: Done
-    ) -> Place:
+    ) -> CallPlace:
         """Begin a collective when those before it have left room for it. All ranks ask for the same
         in the same order. Return its place among all.
 
@@ -136,7 +136,7 @@ class Group:
             request: its number is set here.
             buffer, output: as `HostAgent.start` has them; they belong to it until it is done.
         """
-        place = Place()
+        place = CallPlace()
 
         def begin() -> None:
             number = self._next_number
@@ -155,7 +155,7 @@ class Group:
 
         return self._ask(begin, done, place)
 
-    def agree(self, call: str, done: Done) -> Place:
+    def agree(self, call: str, done: Done) -> CallPlace:
         """Take part in a collective that consists of messages, or of nothing; it has its place in
         the order of all others.
 
@@ -168,9 +168,9 @@ class Group:
             self._besides += 1
             self._compare(call, lambda error: done(error, -1))
 
-        return self._ask(begin, done, Place())
+        return self._ask(begin, done, CallPlace())
 
-    def _ask(self, begin: Callable[[], None], done: Done, place: Place) -> Place:
+    def _ask(self, begin: Callable[[], None], done: Done, place: CallPlace) -> CallPlace:
         def ask() -> None:
             place.number = self.begun
             if self.begun >= self._most:
@@ -183,7 +183,7 @@ class Group:
         self._post(ask, done)
         return place
 
-    def who_is_late(self, place: Place) -> str:
+    def who_is_late(self, place: CallPlace) -> str:
         """Return in words who has not begun a collective, or an empty text if that is not known;
         this is for threads other than the network's."""
         found: SimpleQueue[str] = SimpleQueue()
@@ -204,7 +204,7 @@ class Group:
         """Whether switches add for it now."""
         return any(running.by_switches for running in self._running.values())
 
-    def waits_for_switches(self, now_ns: int) -> tuple[Place, int] | None:
+    def waits_for_switches(self, now_ns: int) -> tuple[CallPlace, int] | None:
         """Return the place of the collective for which a sum has not come from the switches for a
         while, if there is one, and the round of that sum. Others may come meanwhile."""
         pair = self.agents.communicator.aggregation
@@ -266,7 +266,7 @@ class Group:
                 self.fail(str(error))
                 failed(str(error))
 
-        self._ask(begin, failed, Place())
+        self._ask(begin, failed, CallPlace())
 
     def in_exchange(self, work: Callable[[Exchange], None]) -> None:
         """Do something with the exchange of fused operators, in the network's thread."""

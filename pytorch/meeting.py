@@ -11,7 +11,7 @@ from weft.base.errors import RunError, refuse
 from weft.pytorch.group_agents import Introduction
 from weft.pytorch.groups import Group
 from weft.pytorch.messages import GroupMade, MakeGroup
-from weft.pytorch.network import Network
+from weft.pytorch.network import ProcessNetwork
 
 LOOK_S = 0.01
 """Between two looks for what other ranks have said in the store."""
@@ -28,7 +28,7 @@ class Meeting:
     """
 
     def __init__(
-        self, store: Any, rank: int, size: int, name: str, timeout_s: float, network: Network
+        self, store: Any, rank: int, size: int, name: str, timeout_s: float, network: ProcessNetwork
     ) -> None:
         self._store = store
         self._rank = rank

@@ -14,7 +14,7 @@ from weft.agents.drivers.background import Background
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import RunError
 from weft.pytorch.group_agents import GroupAgents
-from weft.pytorch.groups import Group, Place
+from weft.pytorch.groups import CallPlace, Group
 from weft.pytorch.liveness import Liveness
 from weft.pytorch.messages import (
     AskBegun,
@@ -40,7 +40,7 @@ LOOK_S = 0.01
 Found = TypeVar("Found")
 
 
-class Network:
+class ProcessNetwork:
     """The network of one process: an endpoint in the fabric and the groups that share it.
 
     Args:
@@ -166,7 +166,7 @@ class Network:
             time.sleep(LOOK_S)
         return self.call(self._begun)
 
-    def ask_who_is_late(self, group: Group, place: Place, told: Callable[[str], None]) -> None:
+    def ask_who_is_late(self, group: Group, place: CallPlace, told: Callable[[str], None]) -> None:
         """Ask who has not begun a collective, in the network's thread; the answer, in words, comes
         there, too."""
         self._next_key += 1

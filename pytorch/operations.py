@@ -12,11 +12,11 @@ from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.requests import Request
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.callbacks import Callbacks
-from weft.pytorch.groups import Group, Place
+from weft.pytorch.groups import CallPlace, Group
 from weft.pytorch.lanes import Lanes
 from weft.pytorch.reductions import Reduction
 from weft.pytorch.session import Session
-from weft.pytorch.timeline import Operation
+from weft.pytorch.timeline import RecordedOperation
 from weft.pytorch.work import Countdown, WeftWork
 
 
@@ -129,7 +129,7 @@ class Operations:
         self.in_order(work, group, lambda: group.collective(text, request, buffer, output, done))
         work.ends_itself = True
 
-    def in_order(self, work: WeftWork, group: Group, begin: Callable[[], Place]) -> None:
+    def in_order(self, work: WeftWork, group: Group, begin: Callable[[], CallPlace]) -> None:
         """Begin what has its place among the collectives of a group."""
         self._callbacks.begun(work)
         work.missing = partial(group.who_is_late, begin())
@@ -137,7 +137,7 @@ class Operations:
     def note(self, work: WeftWork, error: str) -> None:
         """Record an operation that has ended."""
         self.shared.timeline.ended(
-            Operation(
+            RecordedOperation(
                 work.what.partition(" ")[0], work.algorithm, self.name, work.size_bytes,
                 work.begun_ns, time.monotonic_ns(), error,
             )

@@ -8,7 +8,7 @@ from weft.base.errors import InputError
 from weft.pytorch.callbacks import MOST_THREADS
 from weft.pytorch.choices import choices_of
 from weft.pytorch.messages import Settings
-from weft.pytorch.network import Network
+from weft.pytorch.network import ProcessNetwork
 from weft.pytorch.tensors import Pool
 from weft.pytorch.timeline import Timeline
 
@@ -24,7 +24,7 @@ class Session:
 
     def __init__(self, settings: Settings, timeline: Timeline) -> None:
         self.settings = settings
-        self.network = Network(settings)
+        self.network = ProcessNetwork(settings)
         self.timeline = timeline
         self.choices = choices_of(settings.algorithms)
         self.finishers = ThreadPoolExecutor(FINISHERS, "weft-results")

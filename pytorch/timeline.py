@@ -12,7 +12,7 @@ MOST_OPERATIONS = 200_000
 """The most operations that a rank keeps."""
 
 
-class Operation(msgspec.Struct, frozen=True):
+class RecordedOperation(msgspec.Struct, frozen=True):
     """One collective, send or receive."""
 
     name: str
@@ -35,7 +35,7 @@ class Step(msgspec.Struct, frozen=True):
     """The number that was last the beginning of a backward pass, if there was one."""
 
 
-class Record(msgspec.Struct):
+class RankTimeline(msgspec.Struct):
     """All that a rank has recorded."""
 
     rank: int
@@ -44,7 +44,7 @@ class Record(msgspec.Struct):
     ended_ns: int = 0
     cpu_ns: int = 0
     """Processor time of the process in this time."""
-    operations: list[Operation] = []
+    operations: list[RecordedOperation] = []
     waits_ns: list[tuple[int, int]] = []
     """When the program waited for an operation: (from, until)."""
     steps: list[Step] = []
@@ -65,7 +65,7 @@ class Timeline:
     """A timeline records what happens in this process; its methods may be called in any thread."""
 
     def __init__(self, rank: int, host: str) -> None:
-        self.record = Record(rank, host, time.monotonic_ns())
+        self.record = RankTimeline(rank, host, time.monotonic_ns())
         self._cpu_ns = time.process_time_ns()
         self._lock = threading.Lock()
         self._loss: float | None = None
@@ -80,7 +80,7 @@ class Timeline:
                 self.record.begun_ns = time.monotonic_ns()
                 self._cpu_ns = time.process_time_ns()
 
-    def ended(self, operation: Operation) -> None:
+    def ended(self, operation: RecordedOperation) -> None:
         """Take note of an operation that has ended."""
         with self._lock:
             if len(self.record.operations) < MOST_OPERATIONS:
@@ -128,6 +128,6 @@ class Timeline:
             write_whole(path, msgspec.json.encode(record))
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> RankTimeline:
     """Return what a rank has written. Raises OSError or msgspec.MsgspecError."""
-    return msgspec.json.decode(path.read_bytes(), type=Record)
+    return msgspec.json.decode(path.read_bytes(), type=RankTimeline)

@@ -316,7 +316,7 @@ class Topology:
         return self.switch(self.host(host).leaf)
 
     @cached_property
-    def strange(self) -> frozenset[str]:
+    def unmanaged(self) -> frozenset[str]:
         """Return the names of the switches that run a program of their own."""
         return frozenset(switch.name for switch in self.switches if switch.program)
 

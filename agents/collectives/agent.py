@@ -31,7 +31,7 @@ from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.flows_operation import FlowsOperation
 from weft.agents.collectives.names import MAX_AT_ONCE
-from weft.agents.collectives.operation import Operation, OperationReport, Ticket, Work
+from weft.agents.collectives.operation import ComputeRequest, Operation, OperationReport, Ticket
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request, flat_bytes
 from weft.agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
@@ -186,11 +186,11 @@ class HostAgent(EndpointAgent):
         reports = (running.operation.report(now_ns) for running in self._running.values())
         return sum(reports, OperationReport())
 
-    def take_work(self) -> list[Work]:
+    def take_work(self) -> list[ComputeRequest]:
         """Return what the operations that run want to be computed elsewhere from now on."""
         return [work for each in self._running.values() for work in each.operation.take_work()]
 
-    def computed(self, work: Work, began_ns: int, now_ns: int) -> None:
+    def computed(self, work: ComputeRequest, began_ns: int, now_ns: int) -> None:
         """Take note that some work is done, which began at a time."""
         running = self._running.get(work.operation)
         if running is not None:

@@ -61,8 +61,8 @@ class Algorithm:
     """What plots and pages call it, if not by its name."""
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
     """Its colours in plots and pages, on white and on dark."""
-    heeds: frozenset[str] = frozenset({"block"})
-    """The options of unicast algorithms that it heeds."""
+    uses: frozenset[str] = frozenset({"block"})
+    """The options of unicast algorithms that it uses."""
     options: type[Any] = NoOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
     `weft.base.option`, as those of a scenario are. `own` has what is asked of them. What others of

@@ -55,7 +55,7 @@ class FlowPlaces:
 
 
 @dataclass(frozen=True)
-class Multicast:
+class FlowMulticast:
     """Flows of the same bytes that are one multicast."""
 
     source: int
@@ -377,7 +377,7 @@ class FlowGraph:
         return self.places.output_bytes[rank] if rank < len(self.places.output_bytes) else 0
 
     @cached_property
-    def multicasts(self) -> tuple[Multicast, ...]:
+    def multicasts(self) -> tuple[FlowMulticast, ...]:
         """Return the multicasts by their numbers."""
         table = self.table
         flows: dict[int, list[int]] = {}
@@ -394,7 +394,7 @@ class FlowGraph:
             shard = shards[group] = shards.get(group, -1) + 1
             size_bytes = self.size_bytes[flows[number][0]]
             found.append(
-                Multicast(source, destinations, (*flows[number],), size_bytes, group, shard)
+                FlowMulticast(source, destinations, (*flows[number],), size_bytes, group, shard)
             )
         return tuple(found)
 
@@ -620,7 +620,7 @@ class FlowColumns:
     multicast: IntArray
 
 
-class Place(NamedTuple):
+class FlowPlace(NamedTuple):
     """Where the bytes of a flow are; see `FlowPlaces`."""
 
     memory: int
@@ -636,7 +636,7 @@ class GraphBuilder:
         self._edges: list[tuple[int, int, int]] = []
         self._follows: list[int] = []
         self._multicast: list[int] = []
-        self._places: list[Place] = []
+        self._places: list[FlowPlace] = []
         self._multicasts = 0
         self._sums: list[Sum] = []
         self._pool: list[int] = []
@@ -651,7 +651,7 @@ class GraphBuilder:
     def flow(
         self, source: int, destination: int, size_bytes: int,
         after: Iterable[tuple[int, int]] = (), delay_ns: int = 0, *,
-        place: Place | None = None, follows: int = NONE,
+        place: FlowPlace | None = None, follows: int = NONE,
     ) -> int:  # fmt: skip
         """Add a flow that waits for all of some events, and return its number.
 
@@ -677,7 +677,7 @@ class GraphBuilder:
         return [
             self._add(
                 (source, destination, size_bytes, 0), begin, None,
-                Place(memory, offset, target), multicast=number,
+                FlowPlace(memory, offset, target), multicast=number,
             )
             for destination, target in targets.items()
         ]  # fmt: skip
@@ -719,12 +719,12 @@ class GraphBuilder:
 
     def _add(
         self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],
-        needed: int | None, place: Place | None = None, follows: int = NONE,
+        needed: int | None, place: FlowPlace | None = None, follows: int = NONE,
         multicast: int = NONE, pool: int = NONE,
     ) -> int:  # fmt: skip
         number = len(self._tasks)
         self._pool.append(pool)
-        self._places.append(place or Place(0, 0, 0))
+        self._places.append(place or FlowPlace(0, 0, 0))
         self._follows.append(follows)
         self._multicast.append(multicast)
         events = dict.fromkeys(after)

@@ -33,11 +33,11 @@ from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph, 
 from weft.agents.collectives.multicast_flows import MulticastFlows
 from weft.agents.collectives.names import GIVEN
 from weft.agents.collectives.operation import (
+    ComputeRequest,
     Moment,
     Operation,
     OperationReport,
     Ticket,
-    Work,
     WrittenBytes,
 )
 from weft.agents.collectives.requests import Request
@@ -299,10 +299,13 @@ class FlowsOperation(Operation):
             chunks_duplicate=casts.chunks_read_twice + sum(sink.duplicates for sink in sinks),
         )
 
-    def take_work(self) -> list[Work]:
+    def take_work(self) -> list[ComputeRequest]:
         """Return what is to be computed elsewhere from now on."""
         found, self._schedule.computing = self._schedule.computing, []
-        return [Work(self._number, wait, partial(self._schedule.compute, wait)) for wait in found]
+        return [
+            ComputeRequest(self._number, wait, partial(self._schedule.compute, wait))
+            for wait in found
+        ]
 
     def computed(self, wait: int, began_ns: int, now_ns: int) -> None:
         """Take note that what a wait computes is there."""

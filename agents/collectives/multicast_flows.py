@@ -15,7 +15,7 @@ from typing import NamedTuple
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.fetch import MAX_READS
-from weft.agents.collectives.flow_graph import Multicast
+from weft.agents.collectives.flow_graph import FlowMulticast
 from weft.agents.collectives.operation import Posts, Ticket
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES
 from weft.agents.collectives.requests import Request
@@ -37,7 +37,7 @@ MULTICAST_RUN = "a multicast to leave"
 class _Incoming:
     """A multicast comes to this rank."""
 
-    cast: Multicast
+    cast: FlowMulticast
     sink: ChunkSink
     address: int = 0
     """Where its bytes are at the source, once that has sent all of them..."""
@@ -96,7 +96,7 @@ class MulticastFlows:
         self.received_bytes = 0
         self.chunks_fetched = 0
         self.chunks_read_twice = 0
-        by_group: list[list[Multicast]] = [[] for _ in graph.groups]
+        by_group: list[list[FlowMulticast]] = [[] for _ in graph.groups]
         for cast in graph.multicasts:
             by_group[cast.group].append(cast)
         for group, (members, casts) in enumerate(zip(graph.groups, by_group, strict=True)):
@@ -112,7 +112,7 @@ class MulticastFlows:
             if rank != members[0]:
                 self._expect(group, casts, request.number)
 
-    def _expect(self, group: int, casts: Sequence[Multicast], number: int) -> None:
+    def _expect(self, group: int, casts: Sequence[FlowMulticast], number: int) -> None:
         """Make room for the multicasts of a group that come to this rank."""
         rank, graph = self._communicator.rank, self._graph
         flows = [cast.flows[cast.destinations.index(rank)] for cast in casts]

@@ -18,7 +18,7 @@ class AlgorithmFacts(msgspec.Struct):
     `weft.agents.collectives.algorithm.Algorithm`."""
 
     collectives: list[Collective]
-    heeds: list[str]
+    uses: list[str]
     position: dict[str, int]
     unicast: bool
     baseline: bool

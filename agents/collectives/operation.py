@@ -77,7 +77,7 @@ class Ticket:
     detail: object = None
 
 
-class Work(NamedTuple):
+class ComputeRequest(NamedTuple):
     """What an operation lets others compute."""
 
     operation: int
@@ -236,7 +236,7 @@ class Operation:
         """Return when `advance` must be called if nothing comes, or None."""
         return None
 
-    def take_work(self) -> list[Work]:
+    def take_work(self) -> list[ComputeRequest]:
         """Return what is to be computed elsewhere from now on; `computed` is told when it has
         been."""
         return []

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tile:
+class DeviceTile:
     """A tile is what one device has of a tensor in the end: the pieces of which it consists."""
 
     device: str
@@ -65,7 +65,7 @@ class Tensors:
     tensors: tuple[TensorShape, ...]
     held: tuple[tuple[Piece, ...], ...]
     """What each rank's buffer has to hold at the start."""
-    tiles: tuple[tuple[Tile, ...], ...]
+    tiles: tuple[tuple[DeviceTile, ...], ...]
     """What its devices have to have in the end."""
 
     def fill(self, rank: int, buffer: Bytes, seed: int, operation: int) -> Iterator[None]:
@@ -134,7 +134,7 @@ def elements(
     return np.ascontiguousarray(rows[:, :item_bytes]).reshape(-1)
 
 
-def assembled(tile: Tile, item_bytes: int, memories: Sequence[Bytes]) -> Bytes:
+def assembled(tile: DeviceTile, item_bytes: int, memories: Sequence[Bytes]) -> Bytes:
     """Return a tile's bytes, in row-major order, put together from its pieces.
 
     Raises:

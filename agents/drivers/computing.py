@@ -6,13 +6,13 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from weft.agents.collectives.operation import Work
+from weft.agents.collectives.operation import ComputeRequest
 
 
 class Computed(NamedTuple):
     """Some work is done."""
 
-    work: Work
+    work: ComputeRequest
     began_ns: int
     """In CLOCK_MONOTONIC, as all times."""
     ended_ns: int
@@ -32,7 +32,7 @@ class Workers:
         """Return the descriptor that can be read when something is done."""
         return self._event
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: ComputeRequest) -> None:
         """Compute something as soon as a thread is free."""
         self._threads.submit(self._compute, work)
 
@@ -49,7 +49,7 @@ class Workers:
         self._threads.shutdown(cancel_futures=True)
         os.close(self._event)
 
-    def _compute(self, work: Work) -> None:
+    def _compute(self, work: ComputeRequest) -> None:
         began_ns, error = time.monotonic_ns(), ""
         try:
             work.compute()

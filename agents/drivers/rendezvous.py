@@ -128,7 +128,7 @@ class Rendezvous:
         self._team_size = self._number_of_ranks // teams
         self._exits = exits
         self._ranks: dict[int, LineChannel] = {}
-        self._strangers: list[LineChannel] = []
+        self._newcomers: list[LineChannel] = []
         self._hello: dict[int, Hello] = {}
         self._phase = "connecting"
         self._operations = 0
@@ -252,7 +252,7 @@ class Rendezvous:
             if left <= 0:
                 break
             self._selector.select(min(left, 0.05))
-        for channel in [*self._ranks.values(), *self._strangers]:
+        for channel in [*self._ranks.values(), *self._newcomers]:
             channel.close()
         self._selector.close()
         self._listener.close()
@@ -328,14 +328,14 @@ class Rendezvous:
             except (BlockingIOError, InterruptedError):
                 return
             channel = LineChannel(connection)
-            self._strangers.append(channel)
+            self._newcomers.append(channel)
             self._selector.register(channel, selectors.EVENT_READ)
 
     def _news(self) -> list[tuple[int, Message]]:
         """Return what has arrived, by rank; a connection belongs to the rank that says hello on
         it."""
         news: list[tuple[int, Message]] = []
-        for channel in list(self._strangers):
+        for channel in list(self._newcomers):
             messages = channel.receive()
             if messages and isinstance(messages[0], Hello):
                 hello = messages[0]
@@ -346,10 +346,10 @@ class Rendezvous:
                 )
                 self._ranks[hello.rank] = channel
                 self._hello[hello.rank] = hello
-                self._strangers.remove(channel)
+                self._newcomers.remove(channel)
                 news += [(hello.rank, message) for message in messages]
             elif channel.closed:
-                self._strangers.remove(channel)
+                self._newcomers.remove(channel)
                 self._selector.unregister(channel)
         for rank, channel in self._ranks.items():
             if not channel.closed:

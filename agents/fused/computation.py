@@ -126,22 +126,22 @@ def operator_of(name: str, sizes: Sizes, ranks: int, seed: int) -> Operator:
     return operator_named(name)(sizes, ranks, seed)
 
 
-def program_of(computation: Computation, rank: int, number: int) -> "Program":
+def program_of(computation: Computation, rank: int, number: int) -> "RankProgram":
     """Return what one rank computes in an operation."""
     programs = _programs_of(computation)
     if (rank, number) not in programs:
-        programs[rank, number] = Program(computation, rank, number)
+        programs[rank, number] = RankProgram(computation, rank, number)
     return programs[rank, number]
 
 
 @lru_cache(maxsize=2)
-def _programs_of(computation: Computation) -> "dict[tuple[int, int], Program]":
+def _programs_of(computation: Computation) -> "dict[tuple[int, int], RankProgram]":
     """Return where the programs of a computation are kept, by rank and operation. They keep its
     operator, whose weights may be gigabytes."""
     return {}
 
 
-class Program:
+class RankProgram:
     """A program computes what one rank's waits stand for, in the rank's memory."""
 
     def __init__(self, computation: Computation, rank: int, number: int) -> None:

@@ -16,7 +16,7 @@ HBM2e), the launch of a kernel, and what a put costs the workgroup that makes it
 
 
 @dataclass(frozen=True)
-class Device:
+class ComputeDevice:
     """A device. Everything takes `slowdown` times as long as its rates say."""
 
     workgroups: int

@@ -87,7 +87,7 @@ class Arrived:
 
 
 @dataclass(frozen=True)
-class Ended:
+class CallEnded:
     """The call that was begun last has ended."""
 
 
@@ -98,7 +98,7 @@ class Failed:
     error: str
 
 
-Event = Arrived | Ended | Failed
+Event = Arrived | CallEnded | Failed
 Send = Callable[[int, Bytes], None]
 """Sends a message to a peer; its memory belongs to the sender."""
 Receive = Callable[[int, Bytes, Callable[[str], None]], None]
@@ -194,7 +194,7 @@ class Exchange:
         now_ns: int,
     ) -> None:  # fmt: skip
         """Begin a call. `Arrived` comes for each slice that is expected, and, after `finish`,
-        `Ended`; or `Failed`.
+        `CallEnded`; or `Failed`.
 
         Args:
             text: what all ranks must call the same.
@@ -288,7 +288,7 @@ class Exchange:
             elif event.key == self._quiet_key:
                 self._running = False
                 self.memory.give_up()  # to wait for the bell, and so to ask whether peers are there
-                self._events.append(Ended())
+                self._events.append(CallEnded())
                 if self._doom:
                     self.fail(self._doom)
             else:

@@ -16,12 +16,12 @@ from weft.agents.collectives.flow_graph import (
     NONE,
     RECEIVED,
     FlowGraph,
+    FlowPlace,
     GraphBuilder,
-    Place,
     Sum,
 )
 from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
-from weft.agents.fused.device import Device
+from weft.agents.fused.device import ComputeDevice
 from weft.agents.fused.operator import Operator, Sizes
 from weft.agents.fused.registry import operator_named
 from weft.agents.fused.tasks import compute_ns, in_order
@@ -51,7 +51,7 @@ class Way:
     """How many workgroups of a fused operator do nothing but put."""
 
 
-class Slice(NamedTuple):
+class TileSlice(NamedTuple):
     """A slice is a run of tiles for one owner."""
 
     owner: int
@@ -75,7 +75,7 @@ class Computing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class FusedPlan:
     """A graph and what its waits compute."""
 
     graph: FlowGraph
@@ -103,7 +103,7 @@ class Plan:
 
 
 def operator_for(
-    name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device
+    name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: ComputeDevice
 ) -> Operator:
     """Return the operator that is carried out in a way.
 
@@ -127,7 +127,9 @@ def operator_for(
     return operator
 
 
-def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device) -> Plan:
+def plan(
+    name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: ComputeDevice
+) -> FusedPlan:
     """Return the plan of an operator.
 
     Raises:
@@ -153,7 +155,7 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     )
     if way.alone != "computation":
         adding_ns = _adding_ns(graph, build.work)
-    return Plan(
+    return FusedPlan(
         graph, computation,
         device.launch_ns + max(kernel.greedy_ns for kernel in kernels),
         device.launch_ns + max(
@@ -183,7 +185,7 @@ class _Kernel(NamedTuple):
     """In any order."""
 
 
-def _kernels(operator: Operator, way: Way, device: Device) -> list[_Kernel]:
+def _kernels(operator: Operator, way: Way, device: ComputeDevice) -> list[_Kernel]:
     """Return the kernel of each rank."""
     found = []
     for rank in range(operator.ranks):
@@ -199,9 +201,9 @@ def _kernels(operator: Operator, way: Way, device: Device) -> list[_Kernel]:
     return found
 
 
-def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[Slice]:
+def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[TileSlice]:
     """Return a rank's slices in the order of its tiles."""
-    found: list[Slice] = []
+    found: list[TileSlice] = []
     for number, tile in enumerate(operator.tiles(rank)):
         last = found[-1] if found else None
         if (
@@ -215,11 +217,11 @@ def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[Slice]:
             found[-1] = last._replace(tiles=(*last.tiles, number), size_bytes=size_bytes)
         else:
             own = tile.owner, tile.source, (number,), tile.first, tile.size_bytes
-            found.append(Slice(*own, tile.contributors))
+            found.append(TileSlice(*own, tile.contributors))
     return found
 
 
-def slices_in_order(operator: Operator, way: Way, rank: int) -> list[Slice]:
+def slices_in_order(operator: Operator, way: Way, rank: int) -> list[TileSlice]:
     """Return a rank's slices in the order in which it computes them."""
     found = slices_of(operator, rank, way.slice_bytes)
     turns = [each.source for each in found]
@@ -235,7 +237,7 @@ class _Build:
 
     operator: Operator
     way: Way
-    device: Device
+    device: ComputeDevice
     builder: GraphBuilder = field(default_factory=GraphBuilder)
     work: list[Work] = field(default_factory=list)
     computing: list[Computing] = field(default_factory=list)
@@ -265,7 +267,7 @@ class _Build:
         ranks = range(self.operator.ranks)
         self._gather()
         slices = [slices_in_order(self.operator, self.way, rank) for rank in ranks]
-        begins: list[dict[Slice, tuple[Event, ...]]] = [
+        begins: list[dict[TileSlice, tuple[Event, ...]]] = [
             self._compute(rank, slices[rank]) for rank in ranks
         ]
         if self.operator.adds and self.way.adds_in_switches:
@@ -305,7 +307,7 @@ class _Build:
         else:
             flows = [
                 self.builder.flow(
-                    source, rank, size_bytes, after, place=Place(memory, offset, target)
+                    source, rank, size_bytes, after, place=FlowPlace(memory, offset, target)
                 )
                 for rank, target in targets.items()
             ]
@@ -313,7 +315,9 @@ class _Build:
 
     # -- tiles
 
-    def _compute(self, rank: int, slices: Sequence[Slice]) -> dict[Slice, tuple[Event, ...]]:
+    def _compute(
+        self, rank: int, slices: Sequence[TileSlice]
+    ) -> dict[TileSlice, tuple[Event, ...]]:
         """Add what a rank computes, and return after what each slice may be sent."""
         builder, device, fused = self.builder, self.device, self.way.fused
         come = [event for (_, to), event in self.arrived.items() if to == rank]
@@ -326,7 +330,7 @@ class _Build:
         }
         come = [launched]
         putting = SENDING if self.way.senders and fused else COMPUTING
-        begins: dict[Slice, tuple[Event, ...]] = {}
+        begins: dict[TileSlice, tuple[Event, ...]] = {}
         for each in slices:
             for number in each.tiles:
                 needs = tiles[number].needs if fused else ()
@@ -349,13 +353,13 @@ class _Build:
             self.landed[rank] = [ended]
         return begins
 
-    def _send(self, rank: int, each: Slice, after: Sequence[Event]) -> Event:
+    def _send(self, rank: int, each: TileSlice, after: Sequence[Event]) -> Event:
         """Add the flow of a slice to its owner, if that is another rank, and return when it is
         there."""
         if each.owner == rank:
             self.landed.setdefault(rank, []).extend(after)
             return after[-1]
-        place = Place(
+        place = FlowPlace(
             0, self.layouts[rank].tile_offsets[each.tiles[0]],
             self.layouts[each.owner].landing(rank) + each.first,
         )  # fmt: skip
@@ -366,7 +370,9 @@ class _Build:
     # -- sums
 
     def _add(
-        self, slices: Sequence[Sequence[Slice]], begins: Sequence[dict[Slice, tuple[Event, ...]]]
+        self,
+        slices: Sequence[Sequence[TileSlice]],
+        begins: Sequence[dict[TileSlice, tuple[Event, ...]]],
     ) -> None:
         """Add that owners add what comes of all ranks, and give it to all."""
         come: dict[tuple[int, int, int], list[Event]] = {}
@@ -392,7 +398,9 @@ class _Build:
                 )  # fmt: skip
 
     def _add_in_switches(
-        self, slices: Sequence[Sequence[Slice]], begins: Sequence[dict[Slice, tuple[Event, ...]]]
+        self,
+        slices: Sequence[Sequence[TileSlice]],
+        begins: Sequence[dict[TileSlice, tuple[Event, ...]]],
     ) -> None:
         """Add that switches add the slices of all ranks, in the order in which rank 0 has them."""
         ranks, gives = range(self.operator.ranks), self.operator.gives

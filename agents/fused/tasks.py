@@ -22,16 +22,16 @@ ORDERS = {
 """The orders in which a rank computes tiles, the default first, each with what help says of it."""
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """A run of rows, or of whatever is counted."""
 
     first: int
     size: int
 
 
-def cut(total: int, size: int) -> list[Span]:
+def cut(total: int, size: int) -> list[RowSpan]:
     """Cut a total into spans of a size, of which the last may be shorter; none of nothing."""
-    return [Span(first, min(size, total - first)) for first in range(0, total, size)]
+    return [RowSpan(first, min(size, total - first)) for first in range(0, total, size)]
 
 
 def in_order(owners: Sequence[int], rank: int, ranks: int, order: str) -> list[int]:

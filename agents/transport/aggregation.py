@@ -175,7 +175,7 @@ class AggregationQueuePair(Posting):
         self.epoch = epoch
         self.error = ""
         """Why the job failed, or empty."""
-        self._ring = np.zeros((_FIRST_RING, words_in(at.Work)), np.int64)
+        self._ring = np.zeros((_FIRST_RING, words_in(at.WorkRequest)), np.int64)
 
     def set_row(self, row: at.PairState) -> None:
         """Fill in what a new row of the endpoint's table has of the job."""

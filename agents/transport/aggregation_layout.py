@@ -85,7 +85,7 @@ class Slot(Record):
 
 
 @record
-class Kept(Record):
+class KeptPacket(Record):
     """A record begins a row of the packets that are kept; the packet is behind it."""
 
     end: int

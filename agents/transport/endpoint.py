@@ -121,7 +121,7 @@ class Endpoint:
         self._times: Words = np.zeros(0, np.int64)
         """The trees of times and the table of rows that changed."""
         self._regions: Table = np.zeros(4, at.Region.dtype)
-        self._groups: Table = np.zeros(1, at.Group.dtype)
+        self._groups: Table = np.zeros(1, at.GroupRow.dtype)
         self._events: Table = np.zeros(256, at.Event.dtype)
         self._scratch = Fields.zeroed()
         self.state = at.EndpointState.zeroed()
@@ -196,7 +196,7 @@ class Endpoint:
         explore = options.explore_packets
         state.fill(
             congestion=[*CONTROLS].index(control.name),
-            repeats_early=not control.heeds_marks,
+            repeats_early=not control.reacts_to_marks,
             recovery=at.SELECTIVE if selective else at.GO_BACK_N,
             reorder=options.reorder_packets,
             entropy=entropy,
@@ -205,7 +205,7 @@ class Endpoint:
             freeze=options.freeze_ns,
             random=random.Random(f"{seed} {self.address} entropy").getrandbits(63),
         )
-        if control.heeds_marks or entropy != at.FIXED:
+        if control.reacts_to_marks or entropy != at.FIXED:
             every = min(options.acknowledge_every, 4)
             state.fill(ect=2, echo=at.ECHO_CHANGES, acknowledge_every=every)
         if selective or entropy == at.REPS:
@@ -363,7 +363,7 @@ class Endpoint:
         if used == len(self._groups):
             self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
             self._set_tables()
-        group = at.Group.at(self.state.group_table, used)
+        group = at.GroupRow.at(self.state.group_table, used)
         group.fill(address=group_address, qkey=qkey, queue_pair=index)
         self.state.groups = used + 1
         pair = UdQueuePair(self, index, number, group_address, qkey, used)
@@ -508,7 +508,7 @@ class Endpoint:
     def sinks_of(self, index: int) -> Words:
         """Return the addresses of a group's sinks, by operation. They are valid for as long as the
         rows of queue pairs (`row_of`)."""
-        return at.Group.at(self.state.group_table, index).sinks
+        return at.GroupRow.at(self.state.group_table, index).sinks
 
     def changed(self, index: int) -> None:
         """Take note that the row of a queue pair is not what compiled code last saw."""

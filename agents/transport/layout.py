@@ -230,8 +230,8 @@ class PairState(Record):
     work_room: int
     """How much work the ring has room for: a power of 2."""
     first_ring: Annotated[Words, 20]
-    """The first ring of posted work, FIRST_WORK_ROOM rows of `Work`: small, for thousands of queue
-    pairs with an operation or two."""
+    """The first ring of posted work, FIRST_WORK_ROOM rows of `WorkRequest`: small, for thousands of
+    queue pairs with an operation or two."""
 
     # What connections have beside that.
     ce_state: int
@@ -294,7 +294,7 @@ MAXIMUM_WORK_ROOM = 32
 
 
 @record
-class Work(Record):
+class WorkRequest(Record):
     """A piece of posted work."""
 
     kind: int
@@ -384,7 +384,7 @@ KEY_INDEX_MASK = 0xFFFF
 
 
 @record
-class Group(Record):
+class GroupRow(Record):
     """A row of the group table: the UD queue pairs again, for what arrives."""
 
     address: int

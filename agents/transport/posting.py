@@ -181,7 +181,7 @@ class Posting:
     def _enlarge_ring(self, row: at.PairState, room: int) -> None:
         before = self._ring_of()
         first, following = row.first_work, row.next_work
-        ring: Words = np.zeros((room, words_in(at.Work)), np.int64)
+        ring: Words = np.zeros((room, words_in(at.WorkRequest)), np.int64)
         for number in range(first, following):
             ring[number % room] = before[number % len(before)]
         self._ring = ring

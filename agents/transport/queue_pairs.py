@@ -29,7 +29,7 @@ from weft.base.errors import refuse
 from weft.base.jit import Words, word_of
 
 _MAXIMUM_MESSAGE = (1 << 31) - 1
-_RELAY = word_of(at.Work, "chunk_bytes_or_relay")
+_RELAY = word_of(at.WorkRequest, "chunk_bytes_or_relay")
 _REFUSALS = {
     SYNDROME_REMOTE_ACCESS_ERROR: "remote access error: wrong key or outside the region",
     SYNDROME_INVALID_REQUEST: "invalid request",

@@ -63,7 +63,7 @@ class ReceiveWorker:
         """What the receiving thread polled, for the thread that waits for it."""
         self._sinks: list[dict[int, ChunkSink]] = [{} for _ in groups]
         rows = max(len(groups), 1)
-        self._table = own_lines(rows * words_in(at.Group)).view(at.Group.dtype)
+        self._table = own_lines(rows * words_in(at.GroupRow)).view(at.GroupRow.dtype)
         room = PLACES * rows
         self._events = own_lines((room + 1) * words_in(at.Event)).view(at.Event.dtype)
         self._scratch = own_lines(words_in(Fields))
@@ -86,7 +86,7 @@ class ReceiveWorker:
                 raise TransportMisuse(
                     f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
                 )
-            row = at.Group.at(endpoint.group_table, index)
+            row = at.GroupRow.at(endpoint.group_table, index)
             row.fill(address=group, qkey=qkey, queue_pair=index)
         if staged:
             # Registered memory is pinned: no page is touched for the first time by a packet.

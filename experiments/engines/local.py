@@ -43,7 +43,7 @@ class Processes(Executor):
 
     So a process that dies takes nothing with it but what it was running, and is known to be to
     blame for it; another takes its place. They are forked from the server (`serving`), and never
-    get a Ctrl-C: that is for this process to heed.
+    get a Ctrl-C: that is for this process to handle.
     """
 
     def __init__(self, count: int) -> None:
@@ -261,7 +261,7 @@ def _how_the_server_ended(pid: int) -> str:
 @contextmanager
 def apart() -> Iterator[None]:
     """Start processes and threads within the block that never get a Ctrl-C or a hang-up of the
-    terminal, which are blocked in them for good, as whoever started them heeds these and they end
+    terminal, which are blocked in them for good, as whoever started them uses these and they end
     with it; and processes that do not import the main module, of which they need nothing: it may
     be a script that would begin anew."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])

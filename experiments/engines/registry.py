@@ -12,7 +12,7 @@ from weft.experiments.engines.ray import Ray
 
 
 @dataclass(frozen=True)
-class Place:
+class EngineAddress:
     """An engine and where it is."""
 
     engine: Engine
@@ -34,7 +34,7 @@ ENGINES: Registry[Engine] = Registry(
 """All engines, each an `Engine`."""
 
 
-def place_of(on: str) -> Place:
+def place_of(on: str) -> EngineAddress:
     """Return what ``--on`` says. Raises InputError for an engine or a form that there is not, and
     MachineError for an engine that is not installed."""
     on = text("on", on, "'local:8'")
@@ -46,4 +46,4 @@ def place_of(on: str) -> Place:
         raise InputError(f"--on {on!r}: there is no engine {name!r}{hint}; say {forms}")
     where = on[len(name) :]
     engine.check(where)
-    return Place(engine, where)
+    return EngineAddress(engine, where)

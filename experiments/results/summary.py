@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from weft.agents.transport.congestion.names import heeds_marks
+from weft.agents.transport.congestion.names import reacts_to_marks
 from weft.base.units import format_rate
 from weft.experiments.results.results import (
     FAILED,
@@ -209,7 +209,7 @@ class Summary:
     @property
     def chose_paths(self) -> bool:
         """Return whether somebody asked for more than ECMP, or for reactions to marks."""
-        marks = heeds_marks(self.scenario.get("congestion"))
+        marks = reacts_to_marks(self.scenario.get("congestion"))
         return marks or not is_usual("paths", self.scenario)
 
     @property

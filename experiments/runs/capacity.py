@@ -52,7 +52,7 @@ def check_buffers(scenario: Scenario, data: int, operations: int, available: int
 def check_ways(scenario: Scenario, network: Topology) -> None:
     """Raise InputError unless the hosts of a scenario's ranks and servers reach each other over
     switches that run the fabric's program."""
-    if network.clos and not network.strange:
+    if network.clos and not network.unmanaged:
         return
     placement = scenario.placement
     hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
@@ -65,7 +65,7 @@ def check_ways(scenario: Scenario, network: Topology) -> None:
             "link to a switch first",
         )
         refuse(
-            host.leaf in network.strange,
+            host.leaf in network.unmanaged,
             f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "
             "its own, and ranks' packets go by the fabric's program: choose other hosts "
             "(--hosts), or give the switch no program",

@@ -325,7 +325,7 @@ def pace_bps(network: Topology) -> int:
 
 def _roots(network: Topology, jobs: Sequence[Sequence[str]], without: Collection[str]) -> int:
     """Return how many switches can be the root of a tree to each job's hosts."""
-    if network.clos and not network.strange:
+    if network.clos and not network.unmanaged:
         top = max(switch.level for switch in network.switches)
         return sum(switch.level == top for switch in network.switches)
     reach = Reach(network, without)

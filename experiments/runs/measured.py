@@ -79,7 +79,7 @@ class Counts:
                         f"{where}: not read in time": port.kernel_drops,
                         f"{where}: refused by the kernel": port.send_errors,
                     }
-                for why in UNPLANNED if switch.name not in world.topology.strange else ():
+                for why in UNPLANNED if switch.name not in world.topology.unmanaged else ():
                     unplanned[f"{switch.name}: {why}"] = switch.drops.get(why, 0)
             unplanned["the switches: no buffer left"] = statistics.no_buffer_drops
         queue_drops |= {

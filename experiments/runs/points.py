@@ -111,9 +111,9 @@ class PointFiles:
         found: dict[str, PointResult] = {}
         damaged = []
         names = self._names()
-        strange = [key for key in sweep.keys if key not in self._scenarios and _file(key) in names]
-        if strange:
-            raise InputError(self._misfit(strange, sum(_file(key) in names for key in sweep.keys)))
+        unknown = [key for key in sweep.keys if key not in self._scenarios and _file(key) in names]
+        if unknown:
+            raise InputError(self._misfit(unknown, sum(_file(key) in names for key in sweep.keys)))
         for key, scenario in self._scenarios.items():
             if _file(key) not in names:
                 continue
@@ -187,13 +187,13 @@ class PointFiles:
         document = with_parts(documents.parsed(content, problem))
         return documents.typed(PointResult, document, problem)
 
-    def _misfit(self, strange: Sequence[str], there: int) -> str:
+    def _misfit(self, unknown: Sequence[str], there: int) -> str:
         """Say that points of the folder are not of this sweep, and in what they differ."""
-        if not strange:
+        if not unknown:
             return ""
         why = "the switches' program, or a file that the scenario names, is another one"
         try:
-            difference = self._difference(self._read(strange[0]).runs[0].scenario)
+            difference = self._difference(self._read(unknown[0]).runs[0].scenario)
         except (InputError, IndexError):
             difference = []
         if difference:
@@ -201,7 +201,7 @@ class PointFiles:
             more = f", and {len(difference) - 1} more options" * (len(difference) > 1)
             why = f"{name} was {shown(was)}{more}"
         return (
-            f"--resume {str(self._home)!r}: {len(strange)} of its {there} points are not of this "
+            f"--resume {str(self._home)!r}: {len(unknown)} of its {there} points are not of this "
             f"scenario ({why}); nothing was changed: give the scenario that they were run with, or "
             "another folder (--out)"
         )

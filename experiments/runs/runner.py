@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.fixed_point import losses, saturation
-from weft.agents.transport.congestion.names import heeds_marks
+from weft.agents.transport.congestion.names import reacts_to_marks
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
 from weft.base.units import shown
 from weft.experiments.engines.collect import run_by
 from weft.experiments.engines.engine import Need, Workers
-from weft.experiments.engines.registry import Place, place_of
+from weft.experiments.engines.registry import EngineAddress, place_of
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.arrivals import Arrivals
@@ -41,7 +41,7 @@ from weft.topo.worlds.registry import WORLDS
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Hold what `run_to_folder` made."""
 
     results: Results
@@ -89,7 +89,7 @@ def run_to_folder(
     name: str | None = None,
     on: str | None = None,
     resume: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """Run, and write ``results.json``, ``report.html``, the plots, and captures if asked for.
 
     Args:
@@ -99,8 +99,8 @@ def run_to_folder(
         resume: take from the folder the points that an earlier run of the experiment left there.
 
     A run that breaks off is in the results with its error, and ends its scenario. If the folder
-    takes no file at the end, as on a full disk, `Outcome.unwritten` says so: the results are there
-    all the same, and each file is the new one or, whole, what was there before.
+    takes no file at the end, as on a full disk, `RunOutcome.unwritten` says so: the results are
+    there all the same, and each file is the new one or, whole, what was there before.
 
     Each of several points is written when it arrives. If something ends the run before the last
     one, ``results.json`` has those that are there.
@@ -118,7 +118,7 @@ def run_to_folder(
         folder.close()
     plots = tuple(path for path in written if path.suffix == ".svg")
     captures = folder.captures if _asks_for(experiment, "pcap") else None
-    return Outcome(results, folder.path, folder.path / REPORT, captures, plots, unwritten)
+    return RunOutcome(results, folder.path, folder.path / REPORT, captures, plots, unwritten)
 
 
 def _experiment(what: Scenario | Experiment) -> Experiment:
@@ -212,7 +212,7 @@ def _run(
 
 @contextlib.contextmanager
 def _workers(
-    place: Place, points: Sequence[Point], most_bytes: int, progress: Progress
+    place: EngineAddress, points: Sequence[Point], most_bytes: int, progress: Progress
 ) -> Iterator[Workers | None]:
     """Start an engine's workers; None if this process does as well, since there is one point, or
     one worker on this machine."""
@@ -373,7 +373,7 @@ def fixed_point_notes(runs: Sequence[Run]) -> list[str]:
 def _marking(points: Sequence[Point]) -> list[str]:
     """Say from which length of a queue on switches marked, and why, if that was chosen for a
     scenario."""
-    scenarios = [each.scenario for each in points if heeds_marks(each.scenario.congestion)]
+    scenarios = [each.scenario for each in points if reacts_to_marks(each.scenario.congestion)]
     chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
     said = (
         f"switches mark from {marking.threshold_packets} packets on: {marking}"

@@ -102,8 +102,8 @@ def _known_faults() -> str:
 
 
 def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
-    """Return a function that says whether an algorithm that is asked for heeds an option."""
-    return lambda asked: any(name in each.heeds for each in asked.kinds())
+    """Return a function that says whether an algorithm that is asked for uses an option."""
+    return lambda asked: any(name in each.uses for each in asked.kinds())
 
 
 def _are_dtypes(names: str) -> bool:
@@ -142,7 +142,7 @@ class Asked(NetworkAsked):
         name="sizes",
         instead_of=("size", "model"),
         metavar="SIZE,...",
-        heeded=lambda asked: family_named(asked.collective).takes_sizes(asked.collective),
+        used=lambda asked: family_named(asked.collective).takes_sizes(asked.collective),
         who="there is one size: use size",
     )
     """In place of `size_bytes`: the bytes of each rank; if ranks are more, the list starts
@@ -152,7 +152,7 @@ class Asked(NetworkAsked):
         TEXT,
         f"Type of the elements{_of_families('about_dtypes')}.",
         group=OPERATION,
-        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}{_of_families('usual_dtype')}",
+        default_text=f"{DTYPE}; of reductions {REDUCED_DTYPE}{_of_families('usual_dtype')}",
         choices=DTYPES,
         besides=_are_dtypes,
     )
@@ -164,7 +164,7 @@ class Asked(NetworkAsked):
         "Of reductions: {choices}.",
         group=OPERATION,
         choices=OPS,
-        heeded=lambda asked: asked.reducing,
+        used=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
     data: str = option(
@@ -174,7 +174,7 @@ class Asked(NetworkAsked):
         "errors are in the results.",
         group=OPERATION,
         choices=DATA,
-        heeded=lambda asked: asked.reducing,
+        used=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
     """What the floating-point numbers are like that are summed or averaged: ``exact``, integers so
@@ -187,7 +187,7 @@ class Asked(NetworkAsked):
         f"May be repeated. {_known_algorithms()}.",
         group=OPERATION,
         name="algorithm",
-        otherwise="the first two",
+        default_text="the first two",
     )
     root: int = option(
         0,
@@ -195,7 +195,7 @@ class Asked(NetworkAsked):
         "Whose buffer a Broadcast brings to all.",
         group=OPERATION,
         metavar="RANK",
-        heeded=lambda asked: asked.collective in ROOTED,
+        used=lambda asked: asked.collective in ROOTED,
         who=f"it is for {' and '.join(ROOTED)}",
     )
     """The rank whose buffer all others get in a Broadcast, and which gets everything in
@@ -208,8 +208,8 @@ class Asked(NetworkAsked):
         name="block",
         metavar="SIZE",
         between=(1, MAX_SIZE_BYTES),
-        otherwise=f"{SIZE.write(BLOCK_BYTES)}, or an eighth of a shard",
-        heeded=_by_algorithm("block"),
+        default_text=f"{SIZE.write(BLOCK_BYTES)}, or an eighth of a shard",
+        used=_by_algorithm("block"),
         who="it is for unicast algorithms (multicast has chunk, switch values)",
     )
     """Unicast algorithms pass on blocks of so many bytes; by default 64 KiB, or an eighth of the
@@ -220,7 +220,7 @@ class Asked(NetworkAsked):
         "Communicators that share the network.",
         group=OPERATION,
         between=(1, MAX_JOBS),
-        heeded=lambda asked: not family_named(asked.collective).sends_flows,
+        used=lambda asked: not family_named(asked.collective).sends_flows,
         who="a workload has the network to itself",
     )
     """How many communicators of equal size share the network and do the same at the same time."""
@@ -230,7 +230,7 @@ class Asked(NetworkAsked):
         "Operations of one run.",
         group=OPERATION,
         between=(1, 10_000),
-        heeded=lambda asked: family_named(asked.collective).repeats,
+        used=lambda asked: family_named(asked.collective).repeats,
         who="it has layers, or flows",
     )
     """How many operations a run has, on one communicator."""
@@ -240,7 +240,7 @@ class Asked(NetworkAsked):
         "How many of them run at the same time.",
         group=OPERATION,
         between=(1, MAX_AT_ONCE),
-        heeded=lambda asked: family_named(asked.collective).repeats,
+        used=lambda asked: family_named(asked.collective).repeats,
         who="it has layers, or flows, whose order says how many are under way at a time",
     )
     loss: float = option(
@@ -274,7 +274,7 @@ class Asked(NetworkAsked):
         group=FAULTS,
         name="notice-after",
         metavar="TIME",
-        otherwise=DURATION.write(NOTICE_AFTER_NS),
+        default_text=DURATION.write(NOTICE_AFTER_NS),
         between=(1, 10**12),
     )
     delay_ns: int = option(
@@ -301,7 +301,7 @@ class Asked(NetworkAsked):
         "Longest time an operation may take, in seconds.",
         group=OPERATION,
         name="timeout",
-        otherwise="by its size",
+        default_text="by its size",
         between=(0, 3600),
     )
     """The longest time that an operation may take, in seconds; by default some times the expected
@@ -338,7 +338,7 @@ class Asked(NetworkAsked):
         "Trace a switch's first packets, step by step.",
         group=TESTBED,
         metavar="SWITCH",
-        otherwise="none",
+        default_text="none",
         network=True,
     )
     """The built-in switch of the emulated world whose first packets are traced; empty if
@@ -422,9 +422,9 @@ class Asked(NetworkAsked):
             return 0
         return 0 if self.needs.on_ranks else self.needs.servers
 
-    def heeds(self, row: Option) -> bool:
-        """Return whether anything of what is asked heeds an option."""
-        return row.heeded is None or row.heeded(self)
+    def uses(self, row: Option) -> bool:
+        """Return whether anything of what is asked uses an option."""
+        return row.used is None or row.used(self)
 
 
 def _rows() -> dict[str, Option]:
@@ -442,7 +442,7 @@ OPTIONS = _rows()
 """All options by their names, each a field of `Asked`."""
 
 
-def is_heeded(row: Option, collective: str) -> bool:
+def is_used(row: Option, collective: str) -> bool:
     """Return whether any algorithm of a collective, or a path scheme or a congestion control beside
     it, goes by an option."""
     fullest = family_named(collective).fullest
@@ -450,7 +450,7 @@ def is_heeded(row: Option, collective: str) -> bool:
     besides += [{"paths": name} for name, _ in SCHEMES.options()]
     besides += [{"congestion": name} for name, _ in CONTROLS.options()]
     return any(
-        Asked(collective, algorithms=(algorithm,), **beside, **fullest).heeds(row)
+        Asked(collective, algorithms=(algorithm,), **beside, **fullest).uses(row)
         for algorithm in choices()[collective]
         for beside in besides
     )

@@ -96,10 +96,10 @@ def check_choices(asked: Asked) -> None:
 
 
 def check_ranges(asked: Asked) -> None:
-    """Check that every option is within its limits, if it has limits and anything heeds it."""
+    """Check that every option is within its limits, if it has limits and anything uses it."""
     of_others = set(COUNTS) - TOPOLOGIES.get(asked.topology, {}).keys()
     for row in OPTIONS.values():
-        if row.field not in of_others and asked.heeds(row):
+        if row.field not in of_others and asked.uses(row):
             row.check_range(asked)
 
 
@@ -116,12 +116,12 @@ def with_algorithms(asked: Asked) -> Asked:
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
             "repeat (--repeat N) to run it N times",
         )
-        heeds = ALGORITHMS.fact(algorithm, "heeds") if algorithm in ALGORITHMS else ()
-        strange = ", ".join(sorted({*heeds} - OPTIONS.keys()))
-        if strange:
+        uses = ALGORITHMS.fact(algorithm, "uses") if algorithm in ALGORITHMS else ()
+        unknown = ", ".join(sorted({*uses} - OPTIONS.keys()))
+        if unknown:
             raise InputError(
-                f"algorithm {algorithm!r} heeds {strange}{did_you_mean(strange, OPTIONS)}, which "
-                "is no option: let its heeds be names that weft run --help has after --"
+                f"algorithm {algorithm!r} uses {unknown}{did_you_mean(unknown, OPTIONS)}, which "
+                "is no option: let its uses be names that weft run --help has after --"
             )
     return asked
 
@@ -241,12 +241,12 @@ def _check_dtype(asked: Asked) -> None:
 
 
 def _check_heeded(asked: Asked, ranks: int) -> None:
-    """Raise InputError for an option that nothing of what is run would heed."""
+    """Raise InputError for an option that nothing of what is run would use."""
     known = Known(ranks, partial(default_servers, asked))
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
         usual = row.default if row.filled is None else row.filled(asked, known)
-        if value not in (None, row.default, usual) and not asked.heeds(row):
+        if value not in (None, row.default, usual) and not asked.uses(row):
             raise InputError(
                 f"{name} {shown(value)} means nothing for {asked.collective} by "
                 f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out"

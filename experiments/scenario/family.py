@@ -55,7 +55,7 @@ class Family:
     lists_algorithms = True
     """Whether help lists its algorithms; otherwise options of its own say them."""
     fullest: Mapping[str, Any] = {}
-    """Fields of `Asked` with which it heeds as many options as it can."""
+    """Fields of `Asked` with which it uses as many options as it can."""
     sends_flows = False
     """Whether what ranks do is a graph of flows (`graph`), which has the network to itself."""
     has_places = False
@@ -131,7 +131,7 @@ class Family:
         paths are."""
         return False
 
-    def heeds(self, asked: "Asked", option: str) -> bool:
+    def uses(self, asked: "Asked", option: str) -> bool:
         """Return whether it goes by one of its own options, given by its field."""
         return True
 

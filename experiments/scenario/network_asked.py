@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from weft.agents.transport.congestion.names import (
     CONTROLS,
     described_controls,
-    heeds_marks,
     marking_controls,
+    reacts_to_marks,
 )
 from weft.base.errors import refuse
 from weft.base.option import (
@@ -80,7 +80,7 @@ class NetworkAsked:
         TEXT,
         "{choices}; or a file with a network of your own, NAME.toml.",
         group=NETWORK,
-        otherwise="",
+        default_text="",
         choices=dict.fromkeys(TOPOLOGIES, "")
         | {name: each.about for name, each in NETWORKS.items()},
         besides=lambda name: name.endswith(FILE_ENDING),
@@ -93,7 +93,7 @@ class NetworkAsked:
         "Which hosts are ranks, in order.",
         group=NETWORK,
         metavar="NAMES",
-        otherwise="all",
+        default_text="all",
     )
     """The names of the ranks' hosts, in the order of the ranks; empty: all but those of dedicated
     servers."""
@@ -102,7 +102,7 @@ class NetworkAsked:
         WHOLE,
         "Leaf switches of a leaf-spine.",
         group=NETWORK,
-        otherwise=str(LEAF_SPINE["leaves"]),
+        default_text=str(LEAF_SPINE["leaves"]),
         between=(1, MAX_PORTS),
         network=True,
     )
@@ -111,7 +111,7 @@ class NetworkAsked:
         WHOLE,
         "Spine switches of a leaf-spine.",
         group=NETWORK,
-        otherwise=str(LEAF_SPINE["spines"]),
+        default_text=str(LEAF_SPINE["spines"]),
         between=(1, MAX_PORTS),
         network=True,
     )
@@ -129,7 +129,7 @@ class NetworkAsked:
         WHOLE,
         "Ports of each switch of a fat tree.",
         group=NETWORK,
-        otherwise=str(FAT_TREE["k"]),
+        default_text=str(FAT_TREE["k"]),
         between=lambda asked: (2, 64 if asked.tiers == 2 else 32),
         network=True,
     )
@@ -139,7 +139,7 @@ class NetworkAsked:
         WHOLE,
         f"Tiers of switches of a fat tree, {TIERS[0]} or {TIERS[1]}.",
         group=NETWORK,
-        otherwise=str(FAT_TREE["tiers"]),
+        default_text=str(FAT_TREE["tiers"]),
         between=TIERS,
         network=True,
     )
@@ -165,7 +165,7 @@ class NetworkAsked:
         TEXT,
         f"Senders react {described_controls()}.",
         group=TRANSPORT,
-        otherwise="by paths",
+        default_text="by paths",
         choices=CONTROLS,
     )
     """The congestion control (`weft.agents.transport.congestion`): with ``window`` the reliable
@@ -176,7 +176,7 @@ class NetworkAsked:
         TEXT,
         "{choices}.",
         group=TRANSPORT,
-        otherwise="selective where paths reorder",
+        default_text="selective where paths reorder",
         choices=RECOVERY,
     )
     """What the reliable transport sends again after a loss."""
@@ -185,14 +185,14 @@ class NetworkAsked:
         WHOLE,
         "Switches mark from a queue of N packets on.",
         group=TRANSPORT,
-        between=lambda asked: (1 if heeds_marks(asked.congestion) else 0, MAX_ECN_PACKETS),
+        between=lambda asked: (1 if reacts_to_marks(asked.congestion) else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
         counted="packets",
-        otherwise=f"of {marking_controls('and')}: by rate, delay and hosts",
+        default_text=f"of {marking_controls('and')}: by rate, delay and hosts",
     )
     """Switches mark a packet that finds so many packets or more in its queue; with 0 they mark
-    none. The default where marks are heeded follows from rate, delay, queue and the number of flows
-    that meet (`weft.experiments.scenario.longest_path`)."""
+    none. The default where senders react to marks follows from rate, delay, queue and the number of
+    flows that meet (`weft.experiments.scenario.longest_path`)."""
     reorder_packets: int | None = option(
         None,
         WHOLE,
@@ -201,7 +201,7 @@ class NetworkAsked:
         name="reorder",
         counted="packets",
         between=(1, 1 << 16),
-        otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
+        default_text=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
     """With selective recovery, a packet counts as lost when one that was sent so many packets later
     has arrived."""
@@ -212,7 +212,7 @@ class NetworkAsked:
         group=TRANSPORT,
         name="retransmit-timeout",
         metavar="TIME",
-        otherwise="by rate, delay, queue and world",
+        default_text="by rate, delay, queue and world",
     )
     """A packet is sent again when nothing has been acknowledged for so long, or for the measured
     round trip and four times its variation if that is longer. The default follows from rate, delay,
@@ -224,7 +224,7 @@ class NetworkAsked:
         group=TRANSPORT,
         name="control-timeout",
         metavar="TIME",
-        otherwise="by rate, delay and world",
+        default_text="by rate, delay and world",
     )
     """Where flows do not meet, tokens of barriers, requests of READs and other small messages are
     sent again after this time and twice what is in flight. The default follows from rate, delay and
@@ -245,7 +245,7 @@ class NetworkAsked:
         "Rate of every link.",
         group=NETWORK,
         name="rate",
-        otherwise=f"{RATE.write(RATE_BPS['weft'])}; "
+        default_text=f"{RATE.write(RATE_BPS['weft'])}; "
         f"{RATE.write(RATE_BPS['bmv2'])} with --switch bmv2",
         between=RATES_BPS,
         network=True,

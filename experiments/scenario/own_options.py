@@ -18,7 +18,7 @@ from weft.experiments.scenario.networks import NETWORKS
 
 T = TypeVar("T")
 IT_IS_FOR = "it is for "
-"""How a row says who heeds it."""
+"""How a row says who uses it."""
 
 
 def with_own_options(algorithms: str, families: str) -> Callable[[type[T]], type[T]]:
@@ -79,7 +79,7 @@ def _add(table: type, owners: Mapping[Any, list[str]]) -> None:
                 words, s = listed(names, "and"), "s" if len(names) > 1 else ""
                 who = row.who.replace("{names}", words).replace("{s}", s)
                 shared.append((replace(row, who=who), words))
-                own = replace(_together(shared), heeded=_heeding(each.name, row.heeded))
+                own = replace(_together(shared), used=_using(each.name, row.used))
                 table.__annotations__[each.name] = hints[each.name]
                 setattr(table, each.name, field(default=each.default, metadata={"option": own}))
         except (TypeError, ValueError) as error:
@@ -91,13 +91,13 @@ def _together(shared: Sequence[tuple[Option, str]]) -> Option:
     means there: the first one's, with the words of all."""
     (first, _), *_ = shared
     helps = dict.fromkeys(row.help.removesuffix(".") for row, _ in shared if row.help)
-    usual = dict.fromkeys(row.otherwise for row, _ in shared if row.otherwise)
+    usual = dict.fromkeys(row.default_text for row, _ in shared if row.default_text)
     whose = [row.who.removeprefix(IT_IS_FOR) or name for row, name in shared]
     who = ", and ".join(whose) if any(row.who for row, _ in shared) else listed(whose, "and")
     return replace(
         first,
         help=f"{'; '.join(helps)}." if len(shared) > 1 else first.help,
-        otherwise="; ".join(usual) if len(shared) > 1 else first.otherwise,
+        default_text="; ".join(usual) if len(shared) > 1 else first.default_text,
         who=f"{IT_IS_FOR}{who}",
     )
 
@@ -112,22 +112,22 @@ def _checked(name: str, row: object, taken: Collection[str]) -> Option:
     return row
 
 
-def _heeding(name: str, where: Callable[[Any], bool] | None) -> Callable[[Any], bool]:
+def _using(name: str, where: Callable[[Any], bool] | None) -> Callable[[Any], bool]:
     """Return whether a scenario's kind of work, its algorithms, its path scheme, its congestion
-    control, its network or its workload have an option, and heed it, as a function of the scenario.
+    control, its network or its workload have an option, and use it, as a function of the scenario.
 
     Args:
         where: says whether the option means anything there; None: it always does.
     """
 
-    def heeded(asked: Any) -> bool:
+    def used(asked: Any) -> bool:
         if where is not None and not where(asked):
             return False
         if name in own_names(family_named(asked.collective)):
-            return bool(family_named(asked.collective).heeds(asked, name))
+            return bool(family_named(asked.collective).uses(asked, name))
         return any(name in own_names(owner) for owner in asked.owners())
 
-    return heeded
+    return used
 
 
 def own_names(owner: Any) -> tuple[str, ...]:

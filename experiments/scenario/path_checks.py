@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from weft.agents.transport.congestion.names import controls_by, heeds_marks, marking_controls
+from weft.agents.transport.congestion.names import controls_by, marking_controls, reacts_to_marks
 from weft.base.errors import InputError, refuse
 from weft.base.option import whole
 from weft.base.units import format_duration
@@ -50,13 +50,13 @@ def with_transport(asked: Asked) -> Asked:
         f"reorder {asked.reorder_packets} means nothing for recovery {asked.recovery}: it is for "
         "selective; leave it out, or say recovery 'selective'",
     )
-    if scheme.entropy != "fixed" and not heeds_marks(asked.congestion):
+    if scheme.entropy != "fixed" and not reacts_to_marks(asked.congestion):
         raise InputError(
             f"congestion {asked.congestion!r}: {asked.paths} goes by congestion marks; leave "
             f"congestion out, or say {marking_controls('or')}"
         )
     refuse(
-        heeds_marks(asked.congestion) and never_marks,
+        reacts_to_marks(asked.congestion) and never_marks,
         f"switch {asked.switch!r} marks nothing, since its queues stay empty (its links are shaped "
         f"outside it), and paths {asked.paths!r} with congestion {asked.congestion!r} goes by "
         "marks; choose the built-in switch (--switch weft), or congestion 'window' with other "
@@ -72,7 +72,7 @@ def with_transport(asked: Asked) -> Asked:
 
 def with_marking(asked: Asked, network: Topology) -> Asked:
     """Fill in from which queue on switches mark, unless the scenario asks for something."""
-    marks = heeds_marks(asked.congestion)
+    marks = reacts_to_marks(asked.congestion)
     if asked.ecn_threshold_packets is not None:
         if asked.ecn_threshold_packets and not marks:
             raise InputError(
@@ -88,7 +88,7 @@ def with_marking(asked: Asked, network: Topology) -> Asked:
 def with_timeouts(asked: Asked, network: Topology) -> Asked:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
-    emulated, marks = has_real_time(asked.world), heeds_marks(asked.congestion)
+    emulated, marks = has_real_time(asked.world), reacts_to_marks(asked.congestion)
     if marks and asked.control_timeout_ns is not None:
         raise InputError(
             f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "

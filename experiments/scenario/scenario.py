@@ -133,12 +133,12 @@ class Scenario(Asked):
 
     def part(self, collective: str, algorithm: str, **changes: Any) -> "Scenario":
         """Return the scenario of another collective on the same network; every option that this
-        collective does not heed has its default."""
+        collective does not use has its default."""
         it = Asked(collective, algorithms=(algorithm,), paths=self.paths)
         defaults = {
             row.field: row.default
             for row in OPTIONS.values()
-            if row.heeded is not None and not it.heeds(row)
+            if row.used is not None and not it.uses(row)
         }
         return replace(
             self, **{**defaults, "collective": collective, "algorithms": (algorithm,), **changes}

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch.distributed import distributed_c10d
 
-from weft.agents.fused.exchange import Arrived, Ended, Event, Failed
+from weft.agents.fused.exchange import Arrived, CallEnded, Event, Failed
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.errors import BadCallError
 from weft.pytorch.process_group import WeftProcessGroup
-from weft.pytorch.timeline import Operation
+from weft.pytorch.timeline import RecordedOperation
 
 
 def group_of(name: str, group_name: str) -> WeftProcessGroup:
@@ -116,7 +116,7 @@ class Call:
                 self._group.network.in_exchange(lambda exchange: exchange.finish())
                 for _ in self.arrivals():
                     pass
-                while not isinstance(self._next(), Ended):
+                while not isinstance(self._next(), CallEnded):
                     pass
         except RuntimeError as raised:
             failure = str(raised)
@@ -127,7 +127,7 @@ class Call:
                 self._group.network.give_up(f"{self._where()}: {failure}")
             if self._algorithm:
                 self._group.timeline.ended(
-                    Operation(
+                    RecordedOperation(
                         self._name, self._algorithm, self._group.network.name, self._size_bytes,
                         self._begun_ns, time.monotonic_ns(), failure,
                     )

@@ -20,7 +20,7 @@ from weft.pytorch.fused.tiles import (
     FLOATS,
     SLICE_TILES,
     Options,
-    Slice,
+    TileRun,
     check_tensors,
     computed,
     sizes,
@@ -105,7 +105,7 @@ def _by_owners(
     mine: dict[int, torch.Tensor] = {}
     come = [0] * len(slices[rank])
 
-    def compute(owner: int, each: Slice) -> torch.Tensor:
+    def compute(owner: int, each: TileRun) -> torch.Tensor:
         found = torch.empty(each.size, width, dtype=weight.dtype)
         for tile in each.tiles:
             begin = ends[owner] + tile.first

@@ -16,7 +16,7 @@ from weft.pytorch.fused.call import Call, refusing
 from weft.pytorch.fused.tiles import (
     FLOATS,
     Options,
-    Slice,
+    TileRun,
     check_tensors,
     computed,
     sizes,
@@ -113,7 +113,7 @@ def _summed(
     come = [0] * len(slices)
     mine: dict[int, torch.Tensor] = {}
 
-    def compute(owner: int, each: Slice) -> torch.Tensor:
+    def compute(owner: int, each: TileRun) -> torch.Tensor:
         part, matrix = blocks[owner]
         return torch.mm(part[each.first : each.first + each.size], matrix)
 

@@ -18,7 +18,7 @@ SLICE_BYTES = 64 << 10
 SLICE_TILES = 4
 
 
-class Tile(NamedTuple):
+class RowTile(NamedTuple):
     """A run of rows of one unit."""
 
     unit: int
@@ -30,10 +30,10 @@ class Tile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Slice:
+class TileRun:
     """Tiles that are sent together."""
 
-    tiles: tuple[Tile, ...]
+    tiles: tuple[RowTile, ...]
     first: int
     """Its first row in the block."""
     size: int
@@ -62,23 +62,23 @@ class Options:
         if self.order not in ORDERS:
             raise BadCallError(f"order {self.order!r}: choose from {', '.join(ORDERS)}")
 
-    def slices(self, unit_rows: Sequence[int], row_bytes: int) -> list[Slice]:
+    def slices(self, unit_rows: Sequence[int], row_bytes: int) -> list[TileRun]:
         """Cut a block whose units have so many rows of so many bytes."""
         rows = self.tile_rows or max(1, SLICE_BYTES // self.slice_tiles // max(row_bytes, 1))
         spans = [(unit, span) for unit, total in enumerate(unit_rows) for span in cut(total, rows)]
-        found: list[Slice] = []
+        found: list[TileRun] = []
         first = 0
         for begin in range(0, len(spans), self.slice_tiles):
             tiles, place = [], 0
             for unit, span in spans[begin : begin + self.slice_tiles]:
-                tiles.append(Tile(unit, span.first, place, span.size))
+                tiles.append(RowTile(unit, span.first, place, span.size))
                 place += span.size
-            found.append(Slice(tuple(tiles), first, place))
+            found.append(TileRun(tuple(tiles), first, place))
             first += place
         return found
 
 
-def sizes(slices: Sequence[Sequence[Slice]], row_bytes: int, rank: int) -> list[list[int]]:
+def sizes(slices: Sequence[Sequence[TileRun]], row_bytes: int, rank: int) -> list[list[int]]:
     """Return the sizes in bytes of the slices for, or of, each rank; none for this one."""
     return [
         [] if peer == rank else [each.size * row_bytes for each in own]
@@ -87,8 +87,8 @@ def sizes(slices: Sequence[Sequence[Slice]], row_bytes: int, rank: int) -> list[
 
 
 def computed(
-    slices: Sequence[Sequence[Slice]], rank: int, order: str
-) -> Iterator[tuple[int, int, Slice]]:
+    slices: Sequence[Sequence[TileRun]], rank: int, order: str
+) -> Iterator[tuple[int, int, TileRun]]:
     """Return owner, index and slice of all that a rank computes, in its order."""
     places = [(owner, index) for owner, own in enumerate(slices) for index in range(len(own))]
     for place in in_order([owner for owner, _ in places], rank, len(slices), order):

@@ -167,7 +167,7 @@ def run_switch(arguments: Sequence[str]) -> None:
     try:
         _serve(options, _config(options))
     except Ended:
-        signals.heeded()
+        signals.acknowledged()
         _say("ended")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from weft.base.jit import Jit, Record, Words, record
-from weft.base.machine_code import Kept, bound, found_at, keep, kind_of
+from weft.base.machine_code import KeptCode, bound, found_at, keep, kind_of
 
 JIT = Jit("tests-kept", [Path(__file__)])
 
@@ -239,8 +239,8 @@ import sys
 class Strange:
     __class__ = property(lambda self: 1 / 0)
 
-strange = sys.modules["strange"] = type(sys)("strange")
-strange.object = Strange()
+unknown = sys.modules["unknown"] = type(sys)("unknown")
+unknown.object = Strange()
 from weft.base import deferred, jit
 from tests.base.test_machine_code import RIGHT, answers
 failed = []
@@ -262,7 +262,7 @@ def test_code_for_another_processor_is_not_found(cache: Path) -> None:
 
 
 def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Path) -> None:
-    kept = Kept("anything", "int64", (), frozenset({"no_such_function_anywhere"}))
+    kept = KeptCode("anything", "int64", (), frozenset({"no_such_function_anywhere"}))
     with pytest.raises(LookupError, match="anything needs no_such_function_anywhere"):
         kept.loaded()
     keep(tmp_path / "kept", kept)

@@ -23,13 +23,13 @@ control V(inout headers hdr, inout metadata m) { apply { } }
 control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
     action queue(bit<3> priority, bit<9> port) { s.priority = priority; s.egress_spec = port; }
     action age(bit<8> idle_timeout) { hdr.h.other = idle_timeout; }
-    action strange(@name("action") bit<8> one, bit<8> match, bit<8> params, bit<8> named) {
+    action unknown(@name("action") bit<8> one, bit<8> match, bit<8> params, bit<8> named) {
         hdr.h.other = one + match + params + named;
     }
     action select_one(bit<8> member, bit<8> group) { hdr.h.other = member + group; }
     table plain {
         key = { hdr.h.kind : exact; }
-        actions = { queue; age; strange; select_one; NoAction; }
+        actions = { queue; age; unknown; select_one; NoAction; }
     }
     table ranked {
         key = { hdr.h.kind : ternary; }
@@ -38,7 +38,7 @@ control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
     action_profile(8) profile;
     table bound {
         key = { hdr.h.other : exact; }
-        actions = { queue; strange; NoAction; }
+        actions = { queue; unknown; NoAction; }
         implementation = profile;
     }
     apply { plain.apply(); ranked.apply(); bound.apply(); }
@@ -75,17 +75,17 @@ def test_a_mapping_gives_parameters_of_any_name(leaf: SwitchHandle) -> None:
 def test_keywords_do_for_names_that_no_argument_has(leaf: SwitchHandle) -> None:
     plain, bound = leaf.table("plain"), leaf.table("bound")
     values = {"action": 1, "match": 2, "params": 3, "named": 4}
-    plain.insert({"kind": 3}, "strange", **values)
+    plain.insert({"kind": 3}, "unknown", **values)
     plain.insert({"kind": 4}, "select_one", member=5, group=6)
     plain.insert({"kind": 5}, "select_one", {"member": 5, "group": 6})
     assert [entry.params for entry in plain] == [values, *[{"member": 5, "group": 6}] * 2]
-    bound.insert({"other": 1}, "strange", values)
+    bound.insert({"other": 1}, "unknown", values)
     assert [entry.params for entry in bound] == [values]
-    plain.set_default("strange", **values)
+    plain.set_default("unknown", **values)
     plain.set_default("queue", {"priority": 1, "port": 2})
     assert plain.default == "I.queue(priority=1, port=2)"
     members = leaf.profile("profile").members
-    members.insert(1, "strange", **values)
+    members.insert(1, "unknown", **values)
     members.insert(2, "queue", {"priority": 7}, port=1)
     found = members.read()
     assert (found[1].params, found[2].params) == (values, {"priority": 7, "port": 1})

@@ -99,7 +99,7 @@ class Flood(Multicast):
 
     name = "flood"
     collectives = ("allgather",)
-    heeds = frozenset({"chunk"})
+    uses = frozenset({"chunk"})
     label = "Deluge"
 
     def least_bytes(self, task):
@@ -522,7 +522,7 @@ control LongMark(inout headers_t hdr, inout metadata_t meta,
 """
 
 FEATURE = '''
-"""Switches mark every packet that brings as much as one may, of a transport that heeds marks."""
+"""Switches mark every packet that brings as much as one may, of a transport that uses marks."""
 
 from pathlib import Path
 
@@ -676,7 +676,7 @@ class Own:
     pass
 
 class Duck:
-    name, collectives, heeds, position, unicast, baseline = "duck", ("allgather",), (), {}, 1, False
+    name, collectives, uses, position, unicast, baseline = "duck", ("allgather",), (), {}, 1, False
     label, colours = "", ("#112233", "#445566")
     interleaved_as, options = "", Own
 
@@ -688,7 +688,7 @@ ALGORITHM = Duck()
     ("source", "said"),
     [
         ("import nothing_of_that_name", "nothing_of_that_name"),
-        ("ALGORITHM = 5", "it is of type int, without name, collectives, heeds"),
+        ("ALGORITHM = 5", "it is of type int, without name, collectives, uses"),
         ("class ALGORITHM: pass", "it is the class ALGORITHM: name an instance"),
         (ALGORITHM.replace("backwards-ring", "ring"), "there is a 'ring' already"),
         (ALGORITHM.replace("backwards-ring", "Bad Name,x"), "its name is 'Bad Name,x': let it"),
@@ -718,11 +718,11 @@ def test_what_cannot_be_used_is_left_out_and_said(tmp_path: Path, source: str, s
 
 
 def test_what_an_algorithm_heeds_is_an_option(tmp_path: Path) -> None:
-    source = ALGORITHM.replace("    label", '    heeds = {"chnk"}\n    label', 1)
+    source = ALGORITHM.replace("    label", '    uses = {"chnk"}\n    label', 1)
     package(tmp_path, "backwards", source, "weft.algorithms", "algorithm")
     words = ["run", "allgather", "--world", "simulated", "--algorithm", "backwards-ring"]
     said = weft(tmp_path, *words, status=2)
-    assert "algorithm 'backwards-ring' heeds chnk (did you mean chunk?), which is no" in said
+    assert "algorithm 'backwards-ring' uses chnk (did you mean chunk?), which is no" in said
 
 
 @pytest.mark.parametrize(
@@ -911,7 +911,7 @@ ROW = """
     courage: int = option(
         7, WHOLE, "How brave multicast is.",
         group=UNICAST, metavar="N", between=(1, 9), network=True,
-        heeded=lambda asked: asked.multicasting, who="it is for the algorithms that multicast",
+        used=lambda asked: asked.multicasting, who="it is for the algorithms that multicast",
     )
 """
 
@@ -1170,7 +1170,7 @@ def test_a_kind_of_work_that_cannot_be_used_is_left_out_and_said(
 
 STRATEGY = """
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
-from weft.experiments.families.resharding.strategy import Brought, Strategy
+from weft.experiments.families.resharding.strategy import Delivery, Strategy
 
 
 class OneByOne(Strategy):
@@ -1189,7 +1189,7 @@ class OneByOne(Strategy):
             after = ((flow, DONE),)
             free += after
             received[need.host] = ((flow, RECEIVED),)
-        return Brought(copies, tuple(free), received, received)
+        return Delivery(copies, tuple(free), received, received)
 
 
 STRATEGY = OneByOne()

@@ -40,7 +40,7 @@ from weft.experiments.families.programs.torch_run import (
 from weft.pytorch.choices import Choices, choices_of, parse_choice
 from weft.pytorch.launch import meant
 from weft.pytorch.messages import MakeGroup, decode, encode
-from weft.pytorch.timeline import Operation, Record, Step
+from weft.pytorch.timeline import RankTimeline, RecordedOperation, Step
 from weft.topo.clos import leaf_spine
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
@@ -150,9 +150,9 @@ def test_times_of_a_rank_add_up(
     waits: list[tuple[int, int]], operations: list[tuple[int, int]]
 ) -> None:
     """Against counting instants one by one."""
-    record = Record(
+    record = RankTimeline(
         0, "h0", 10, 110,
-        operations=[Operation("allreduce", "ring", "0", 8, *each) for each in operations],
+        operations=[RecordedOperation("allreduce", "ring", "0", 8, *each) for each in operations],
         waits_ns=waits,
         steps=[Step(40, 1.5), Step(100, None)],
     )  # fmt: skip

@@ -14,7 +14,7 @@ from tests.support.system_support import ENVIRONMENT, WEFT, wait_until
 
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
-from weft.experiments.runs.runner import Outcome, run_to_folder
+from weft.experiments.runs.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.sweep import Experiment, read_file
 
 SWEEP = """
@@ -33,7 +33,7 @@ def sweep(folder: Path, text: str = SWEEP) -> Experiment:
     return read_file(folder / "sizes.toml")
 
 
-def go(folder: Path, text: str = SWEEP, **options: Any) -> Outcome:
+def go(folder: Path, text: str = SWEEP, **options: Any) -> RunOutcome:
     """A sweep, run into the folder ``out``."""
     experiment = sweep(folder, text)
     return run_to_folder(experiment, progress=Progress.silent(), out=folder / "out", **options)

@@ -174,7 +174,7 @@ def test_programs_of_a_file_lie_beside_it_and_their_hosts_use_arp(tmp_path: Path
     """)
     topology = weft.read_network(tmp_path / "lab.toml")
     assert topology.switch("y").program == str(tmp_path / "own.p4")
-    assert topology.strange == {"y"}
+    assert topology.unmanaged == {"y"}
     assert (topology.host("b").gateway, topology.host("b").interfaces[0].on_link) == (None, True)
     lines = host_side(topology.host("b"), topology)
     assert "address add 10.0.1.1/24 dev b-eth0" in lines
@@ -197,7 +197,7 @@ def test_hosts_of_switches_that_wait_for_a_program_are_ordinary_too() -> None:
         ordinary = with_ordinary_hosts(network)
         assert not any("neighbour" in line for line in host_side(ordinary.host("h0"), ordinary))
         assert any("neighbour" in line for line in host_side(network.host("h0"), network))
-        assert not ordinary.strange and ordinary.document == network.document
+        assert not ordinary.unmanaged and ordinary.document == network.document
 
 
 def test_hosts_of_a_leaf_with_its_own_program_use_arp_below_it_and_the_leaf_beyond() -> None:

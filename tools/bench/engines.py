@@ -34,7 +34,7 @@ from weft.experiments.engines import work
 from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.gather import gathered
 from weft.experiments.engines.local import ONE_THREAD
-from weft.experiments.engines.registry import Place, place_of
+from weft.experiments.engines.registry import EngineAddress, place_of
 from weft.experiments.engines.schedule import makespan_s
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
@@ -107,7 +107,7 @@ class _Opened:
 
     workers: Workers
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: EngineAddress) -> None:
         self._place = place
         self.up_s = self.warm_s = 0.0
         self.memory_bytes = 0

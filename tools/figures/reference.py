@@ -3,7 +3,7 @@
 import re
 
 from weft.base.option import GROUPS, Option
-from weft.experiments.scenario.asked import OPTIONS, is_heeded
+from weft.experiments.scenario.asked import OPTIONS, is_used
 from weft.experiments.scenario.families import choices
 
 _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
@@ -22,7 +22,7 @@ def reference() -> str:
             "",
             f"## {group}",
             "",
-            "| option | value | what | heeded by |",
+            "| option | value | what | used by |",
             "|---|---|---|---|",
             *(_line(row) for row in OPTIONS.values() if row.group == group and row.help),
         ]
@@ -30,10 +30,10 @@ def reference() -> str:
 
 
 def _line(row: Option) -> str:
-    heeding = [name for name in choices() if is_heeded(row, name)]
-    heeded = "all" if len(heeding) == len(choices()) else ", ".join(heeding)
+    using = [name for name in choices() if is_used(row, name)]
+    used = "all" if len(using) == len(choices()) else ", ".join(using)
     value = ", ".join(f"`{choice}`" for choice in row.choices) or row.kind.unit
     if isinstance(row.between, tuple):
         value += f" from {row.kind.write(row.between[0])} to {row.kind.write(row.between[1])}"
-    cells = (f"`{row.name}`", value, row.described, heeded)
+    cells = (f"`{row.name}`", value, row.described, used)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -77,7 +77,7 @@ def signals_held() -> Iterator[None]:
 
 
 def leave_signals_to_the_parent() -> None:
-    """In a process that was just forked: Ctrl-C, which comes to it too, is its parent's to heed."""
+    """In a process that was just forked: its parent sees to Ctrl-C, which comes to it too."""
     _state.held = _state.waiting = 0
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -373,7 +373,7 @@ class Multicast(Algorithm):
     position: Mapping[str, int] = {"allgather": 0, "broadcast": 0, "fsdp-interleave": 1}
     interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
-    heeds: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
     options = MulticastOptions
     multicasts = True
     in_turn = True

@@ -19,7 +19,7 @@ class OptcastOptions:
         "Optcast: reduction servers.",
         group=OPTCAST,
         metavar="S",
-        otherwise="as many as ranks",
+        default_text="as many as ranks",
         between=(1, MAX_HOSTS),
         network=lambda asked: asked.dedicated_servers,
         who=WHO,
@@ -40,7 +40,7 @@ class OptcastOptions:
         WHOLE,
         "Optcast: pieces of a request.",
         group=OPTCAST,
-        otherwise="one a server",
+        default_text="one a server",
         between=(1, MAX_SPLIT),
         who=WHO,
     )
@@ -50,7 +50,7 @@ class OptcastOptions:
         WHOLE,
         "Optcast: most contributions to one server.",
         group=OPTCAST,
-        otherwise="no limit",
+        default_text="no limit",
         between=(2, MAX_HOSTS),
         who=WHO,
     )

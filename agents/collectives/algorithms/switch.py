@@ -139,7 +139,7 @@ class Adding(Algorithm):
     """Whatever switches add some of."""
 
     adds = True
-    heeds: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
     options = SwitchOptions
 
     def needs(self, own: SwitchOptions) -> Needs:

@@ -26,7 +26,7 @@ class CongestionControl:
     name: str
     about = ""
     """What help says that senders react to, in a word or two."""
-    heeds_marks = False
+    reacts_to_marks = False
     """Whether data are ECN-capable, and acknowledgements tell of marks. Then queues are taken to be
     in use on every path, so control messages are not repeated early."""
     options: type[Any] = NoOptions

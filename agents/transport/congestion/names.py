@@ -13,7 +13,7 @@ class ControlFacts(msgspec.Struct):
     `weft.agents.transport.congestion.control.CongestionControl`."""
 
     about: str
-    heeds_marks: bool
+    reacts_to_marks: bool
     options: str
 
 
@@ -27,19 +27,19 @@ CONTROLS: Registry[Any] = Registry(
 `weft.agents.transport.congestion.control.CongestionControl`."""
 
 
-def heeds_marks(name: str | None) -> bool:
-    """Return whether a congestion control heeds marks, if there is one of that name."""
-    return bool(name in CONTROLS and CONTROLS.fact(str(name), "heeds_marks"))
+def reacts_to_marks(name: str | None) -> bool:
+    """Return whether a congestion control uses marks, if there is one of that name."""
+    return bool(name in CONTROLS and CONTROLS.fact(str(name), "reacts_to_marks"))
 
 
 def controls_by(marks: bool) -> tuple[str, ...]:
-    """Return the names of the congestion controls that heed marks, or of those that do not. The
+    """Return the names of the congestion controls that react to marks, or of those that do not. The
     first of them is the one that is taken where nobody names one."""
-    return tuple(name for name in CONTROLS if heeds_marks(name) is marks)
+    return tuple(name for name in CONTROLS if reacts_to_marks(name) is marks)
 
 
 def marking_controls(word: str) -> str:
-    """List the congestion controls that heed marks, with a word before the last."""
+    """List the congestion controls that react to marks, with a word before the last."""
     return listed(controls_by(marks=True), word)
 
 

@@ -218,7 +218,7 @@ def repeat_all(pair: at.PairState, job: at_job.JobState) -> None:
         slot = at_job.Slot(job.slot_table, number)
         before = slot.round - job.slots
         if job.keep_table and before >= 0:
-            slot.again = 1 if at_job.Kept(kept_packet(job, before)).end == before + 1 else 0
+            slot.again = 1 if at_job.KeptPacket(kept_packet(job, before)).end == before + 1 else 0
         if slot.state == at_job.SENT:
             slot.state = at_job.TO_REPEAT
         if slot.state == at_job.TO_REPEAT:
@@ -380,7 +380,7 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
 def keep_round(job: at_job.JobState, round_number: int, row: int, used: int) -> None:
     """Keep the packet of a round as it was written."""
     place = kept_packet(job, round_number)
-    kept = at_job.Kept(place)
+    kept = at_job.KeptPacket(place)
     kept.end = round_number + 1
     kept.length = used
     memmove(place + at_job.KEPT_HEADER_BYTES, row, used)
@@ -391,7 +391,7 @@ def put_kept(job: at_job.JobState, round_number: int, row: int) -> int:
     """Write the packet of a round that is kept, with the epoch of now, up to its ICRC; returns its
     size."""
     place = kept_packet(job, round_number)
-    used = at_job.Kept(place).length
+    used = at_job.KeptPacket(place).length
     memmove(row, place + at_job.KEPT_HEADER_BYTES, used)
     put_words(row, EPOCH_OFFSET, (job.epoch,))
     return int(used)

@@ -130,7 +130,7 @@ def is_chunk(endpoint: at.EndpointState, fields: wire.Fields, source: int) -> bo
 
 
 @internal
-def operations_before(group: at.Group, destination: int, qkey: int) -> int:
+def operations_before(group: at.GroupRow, destination: int, qkey: int) -> int:
     """Return the number, without its lower 8 bits, of the operations of a group that have a Q_Key,
     or -1 if the packet is for another address, or the Q_Key is not one of the group's."""
     if group.address != destination:
@@ -144,7 +144,7 @@ def is_member(endpoint: at.EndpointState, destination: int, qkey: int) -> bool:
     """Return whether there is a queue pair on a group that this Q_Key is one of; counts what there
     is none for."""
     for index in range(endpoint.groups):
-        if operations_before(at.Group(endpoint.group_table, index), destination, qkey) >= 0:
+        if operations_before(at.GroupRow(endpoint.group_table, index), destination, qkey) >= 0:
             return True
     endpoint.statistics.unknown_queue_pair += 1
     return False
@@ -164,7 +164,7 @@ def deliver_chunk(
     lower = immediate >> 24
     member = False
     for index in range(endpoint.groups):
-        group = at.Group(endpoint.group_table, index)
+        group = at.GroupRow(endpoint.group_table, index)
         upper = operations_before(group, destination, qkey)
         if upper < 0:
             continue

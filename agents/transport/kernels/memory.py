@@ -130,10 +130,10 @@ def extend_psn(psn: int, near: int) -> int:
 
 
 @internal
-def work_at(pair: at.PairState, number: int) -> at.Work:
+def work_at(pair: at.PairState, number: int) -> at.WorkRequest:
     """Return the words of a piece of posted work."""
     ring = pair.work_ring if pair.work_ring else np.int64(pair.first_ring.ctypes.data)
-    return at.Work(ring, number & (pair.work_room - 1))
+    return at.WorkRequest(ring, number & (pair.work_room - 1))
 
 
 @internal

@@ -185,7 +185,7 @@ def announce_write(
 
 
 @internal
-def retire_write(endpoint: at.EndpointState, work: at.Work) -> int:
+def retire_write(endpoint: at.EndpointState, work: at.WorkRequest) -> int:
     """Take note that an RDMA WRITE of a relay is acknowledged; return the relay's address, or 0 if
     it is gone."""
     if work.chunk_bytes_or_relay == at.GONE_RELAY:

@@ -49,7 +49,7 @@ _WRITES = (0x06, 0x07, 0x08, 0x0A)
 
 
 @internal
-def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.Work) -> int:
+def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.WorkRequest) -> int:
     """Return how many responses the next request of a READ asks for; segments keep their
     boundaries."""
     offset = pair.send_next - work.first

@@ -22,11 +22,11 @@ class FlowsAsked:
         WHOLE,
         "flows of a model: layers.",
         group=WORKLOAD,
-        otherwise="all",
+        default_text="all",
         who=f"it is for {FLOWS} of a model",
     )
     slowdown: float | None = option(
-        None, FACTOR, group=WORKLOAD, otherwise=f"flows of a model {MODEL_SLOWDOWN:g}"
+        None, FACTOR, group=WORKLOAD, default_text=f"flows of a model {MODEL_SLOWDOWN:g}"
     )
     """How many times as long a model's layer takes as on links of 400 Gbit/s. Flows of a file are
     scaled only where it is given."""
@@ -45,7 +45,7 @@ class FlowsAsked:
         WHOLE,
         "Flows of a model: ranks that share a layer.",
         group=WORKLOAD,
-        otherwise="a leaf's hosts",
+        default_text="a leaf's hosts",
         who=f"it is for {FLOWS} of a model",
     )
     """Flows of a model: how many ranks next to each other share each layer."""
@@ -54,6 +54,6 @@ class FlowsAsked:
         WHOLE,
         "Flows of a model, pipeline: micro-batches of a step.",
         group=WORKLOAD,
-        otherwise=str(MICRO_BATCHES),
+        default_text=str(MICRO_BATCHES),
         who=f"it is for {FLOWS} of a model",
     )

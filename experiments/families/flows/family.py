@@ -63,7 +63,7 @@ class FlowsOfWorkloads(FlowFamily):
     def meets(self, collective: str) -> bool:
         return True
 
-    def heeds(self, asked: "Asked", option: str) -> bool:
+    def uses(self, asked: "Asked", option: str) -> bool:
         """Return whether it is for all flows, or there is a model."""
         of_models = option in ("layers", "tensor", "micro_batches")
         return not of_models or is_model(own_of(asked, FlowsAsked).workload)

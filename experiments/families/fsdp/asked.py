@@ -16,7 +16,7 @@ class InterleavingAsked:
         f"FSDP: whose layers, {', '.join(MODELS)}.",
         group=WORKLOAD,
         instead_of=("size", "sizes"),
-        otherwise=MODELS[0],
+        default_text=MODELS[0],
     )
     """The model whose layers give `size_bytes`, scaled to the rate
     (`weft.experiments.families.fsdp.models`). If it is empty, `size_bytes` is that of a layer."""
@@ -30,7 +30,7 @@ class InterleavingAsked:
         FACTOR,
         "FSDP, flows: a layer takes X times as long as at 400 Gbit/s.",
         group=WORKLOAD,
-        otherwise=str(SLOWDOWN),
+        default_text=str(SLOWDOWN),
         instead_of=("ratio",),
     )
     """How many times as long a model's layer takes as on links of 400 Gbit/s."""

@@ -44,14 +44,14 @@ class FusedAsked:
         FACTOR,
         "fused: as on the device.",
         group=WORKLOAD,
-        otherwise="fused by ratio",
+        default_text="fused by ratio",
         instead_of=("ratio",),
     )
     operator: str | None = _option(
         None,
         TEXT,
         f"{'; '.join(f'{name}: {about}' for name, about in OPERATORS.items())}.",
-        otherwise=next(iter(OPERATORS)),
+        default_text=next(iter(OPERATORS)),
     )
     """The operator whose computation and communication are fused."""
     ways: tuple[str, ...] = _option(
@@ -60,7 +60,7 @@ class FusedAsked:
         "How bytes go; may be repeated. "
         f"{', '.join(f'{name} ({about})' for name, about in WAYS.items())}.",
         name="way",
-        otherwise=next(iter(WAYS)),
+        default_text=next(iter(WAYS)),
     )
     """How the bytes of an operator go. Each way is run fused and unfused, unless `algorithms` says
     what is run."""
@@ -69,7 +69,7 @@ class FusedAsked:
         TEXT,
         f"Time to compute. {'; '.join(f'{name}: {about}' for name, about in CLOCKS.items())}.",
         choices=tuple(CLOCKS),
-        otherwise=next(iter(CLOCKS)),
+        default_text=next(iter(CLOCKS)),
     )
     """Whether computing takes the time that the declared device takes, or that which it takes on
     this machine's processors, a thread for each workgroup."""
@@ -77,7 +77,7 @@ class FusedAsked:
         None,
         replace(FACTOR, check=_check_between),
         "Time to compute over time to communicate, each alone.",
-        otherwise=f"{RATIO:g}",
+        default_text=f"{RATIO:g}",
         instead_of=("slowdown",),
         between=(0.001, 1000),
     )
@@ -87,7 +87,7 @@ class FusedAsked:
         None,
         replace(FACTOR, check=_check_between),
         "FLOP/s of the declared device.",
-        otherwise=f"{FLOPS / 1e12:g}e12",
+        default_text=f"{FLOPS / 1e12:g}e12",
         between=(1, 1e21),
     )
     """What all workgroups of the device compute with together. The defaults are those of AMD's data
@@ -96,7 +96,7 @@ class FusedAsked:
         None,
         replace(FACTOR, check=_check_between),
         "Bytes/s of its memory.",
-        otherwise=f"{MEMORY_BYTES_PER_S / 1e12:g}e12",
+        default_text=f"{MEMORY_BYTES_PER_S / 1e12:g}e12",
         between=(1, 1e21),
     )
     """What all workgroups of the device read and write together."""
@@ -106,7 +106,7 @@ class FusedAsked:
         "What it takes to launch a kernel on it.",
         name="launch-time",
         metavar="TIME",
-        otherwise=DURATION.write(int(LAUNCH_NS)),
+        default_text=DURATION.write(int(LAUNCH_NS)),
         between=(0, 10**12),
     )
     put_ns: int | None = _option(
@@ -115,7 +115,7 @@ class FusedAsked:
         "What a put takes of its workgroup's time.",
         name="put-time",
         metavar="TIME",
-        otherwise=DURATION.write(int(PUT_NS)),
+        default_text=DURATION.write(int(PUT_NS)),
         between=(0, 10**12),
     )
     task_order: str | None = _option(
@@ -123,7 +123,7 @@ class FusedAsked:
         TEXT,
         f"{'; '.join(f'{name}: {about}' for name, about in ORDERS.items())}.",
         choices=tuple(ORDERS),
-        otherwise="by the operator",
+        default_text="by the operator",
     )
     """The order in which a rank computes its tiles."""
     slice_bytes: int | None = _option(
@@ -131,21 +131,21 @@ class FusedAsked:
         SIZE,
         "The most that one put brings, as far as tiles are not larger.",
         name="slice",
-        otherwise=SIZE.write(SLICE_BYTES),
+        default_text=SIZE.write(SLICE_BYTES),
         between=(4, 1 << 30),
     )
     workgroups: int | None = _option(
         None,
         WHOLE,
         "Workgroups of a device.",
-        otherwise=f"{WORKGROUPS}; measured {THREADS}",
+        default_text=f"{WORKGROUPS}; measured {THREADS}",
         between=(1, 1024),
     )
     senders: int | None = _option(
         None,
         WHOLE,
         "Workgroups of them that only put, in a fused operator.",
-        otherwise="0",
+        default_text="0",
         between=(0, 1023),
     )
     dispatch: str | None = _option(
@@ -153,75 +153,75 @@ class FusedAsked:
         TEXT,
         "How tokens get to their experts: {choices}.",
         choices=DISPATCHES,
-        otherwise="none",
+        default_text="none",
     )
     batch_size: int | None = _option(
         None,
         WHOLE,
         "Samples, tokens or rows of the whole input.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 24),
     )
     width: int | None = _option(
         None,
         WHOLE,
         "Columns of the result; of tables, numbers of a row.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 24),
     )
     inner: int | None = _option(
         None,
         WHOLE,
         "What a multiplication sums over.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 24),
     )
     tables: int | None = _option(
         None,
         WHOLE,
         "Embedding tables of all ranks.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 20),
     )
     table_rows: int | None = _option(
         None,
         WHOLE,
         "Rows of a table.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 24),
     )
     pooling: int | None = _option(
         None,
         WHOLE,
         "Rows of a table that are summed for a sample.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 16),
     )
     experts: int | None = _option(
         None,
         WHOLE,
         "Experts of all ranks.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 16),
     )
     top_k: int | None = _option(
         None,
         WHOLE,
         "Experts that a token goes to.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 16),
     )
     imbalance: float | None = _option(
         None,
         replace(FACTOR, check=_check_between),
         "How uneven experts are wanted: expert e in proportion to (e + 1) ** -X.",
-        otherwise="0",
+        default_text="0",
         between=(0, 10),
     )
     tile_rows: int | None = _option(
         None,
         WHOLE,
         "Rows of a tile.",
-        otherwise="the operator's",
+        default_text="the operator's",
         between=(1, 1 << 24),
     )

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from weft.agents.fused.computation import operator_of
 from weft.agents.fused.operator import ITEM_BYTES, Operator, Sizes
-from weft.agents.fused.plan import Plan, Way, operator_for, plan
+from weft.agents.fused.plan import FusedPlan, Way, operator_for, plan
 from weft.agents.fused.registry import operator_named
 from weft.base.errors import InputError
 from weft.experiments.families.fused.names import (
@@ -41,7 +41,7 @@ def with_defaults(operator: str, asked: Sizes) -> Sizes:
     return replace(usual, **chosen)
 
 
-def memory_bytes(made: Plan, processes: int) -> int:
+def memory_bytes(made: FusedPlan, processes: int) -> int:
     """Return how much memory an operator takes, roughly, on ranks in so many processes: what they
     send and receive, their results once more, and what these are made of."""
     computation, graph = made.computation, made.graph
@@ -72,7 +72,7 @@ def fused_operator(options: FusedOptions) -> Operator:
 
 
 @lru_cache(maxsize=8)
-def fused_plan(options: FusedOptions) -> Plan:
+def fused_plan(options: FusedOptions) -> FusedPlan:
     """Return the graph of an operator, and what its waits compute.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.agents.fused.device import Device
+from weft.agents.fused.device import ComputeDevice
 from weft.agents.fused.operator import Sizes
 
 
@@ -19,4 +19,4 @@ class FusedOptions:
     """Empty: the operator's own."""
     slice_bytes: int
     senders: int
-    device: Device
+    device: ComputeDevice

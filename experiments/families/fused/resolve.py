@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from weft.agents.fused import device
 from weft.agents.fused.operator import Sizes
-from weft.agents.fused.plan import Plan
+from weft.agents.fused.plan import FusedPlan
 from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.base.units import shown
@@ -27,7 +27,7 @@ from weft.experiments.scenario.family import with_own
 from weft.topo.worlds.registry import has_real_time
 
 
-def plan_of(asked: Asked, algorithm: str, ranks: int) -> Plan:
+def plan_of(asked: Asked, algorithm: str, ranks: int) -> FusedPlan:
     """Return a fused operator as a graph of flows. Raises `InputError` for what makes no sense."""
     return fused_plan(options_of(asked, algorithm, ranks))
 
@@ -63,11 +63,11 @@ def options_of(asked: Asked, algorithm: str, ranks: int) -> FusedOptions:
     )
 
 
-def _device_of(own: FusedAsked) -> device.Device:
+def _device_of(own: FusedAsked) -> device.ComputeDevice:
     """Return the device that a fused operator computes on."""
     if own.clock == "measured":
-        return device.Device(own.workgroups or THREADS, 0.0, measured=True)
-    return device.Device(
+        return device.ComputeDevice(own.workgroups or THREADS, 0.0, measured=True)
+    return device.ComputeDevice(
         own.workgroups or WORKGROUPS,
         own.slowdown or 0.0,
         own.flops or device.FLOPS,

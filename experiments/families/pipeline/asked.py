@@ -45,24 +45,24 @@ class PipelineAsked:
         TEXT,
         f"pipeline: {', '.join(PIPELINE_MODELS)}.",
         group=WORKLOAD,
-        otherwise=f"of pipeline {PIPELINE_MODELS[0]}",
+        default_text=f"of pipeline {PIPELINE_MODELS[0]}",
     )
     slowdown: float | None = option(
         None,
         FACTOR,
         "pipeline: as at 10 Gbit/s.",
         group=WORKLOAD,
-        otherwise=f"pipeline {PIPELINE_SLOWDOWN:g}",
+        default_text=f"pipeline {PIPELINE_SLOWDOWN:g}",
     )
     micro_batches: int | None = option(
         None,
         WHOLE,
         group=WORKLOAD,
-        otherwise="of pipeline the model's",
+        default_text="of pipeline the model's",
         who=f"for {PIPELINE}",
     )
     strategies: tuple[str, ...] = option(
-        (), NAMES, group=RESHARDING, name="strategy", otherwise=f"of pipeline {STRATEGY}"
+        (), NAMES, group=RESHARDING, name="strategy", default_text=f"of pipeline {STRATEGY}"
     )
     balances: tuple[str, ...] = BALANCE_ROW
     local_factor: float | None = LOCAL_FACTOR_ROW
@@ -73,7 +73,7 @@ class PipelineAsked:
         "NAME.toml.",
         group=PIPELINES,
         name="schedule",
-        otherwise="1f1b and eager-1f1b",
+        default_text="1f1b and eager-1f1b",
     )
     """The schedules of a training step. With `strategies` and `communications` these make up
     `algorithms`."""
@@ -84,14 +84,14 @@ class PipelineAsked:
         f"{', '.join(f'{name} ({about})' for name, about in COMMUNICATION.items())}.",
         group=PIPELINES,
         name="communication",
-        otherwise=next(iter(COMMUNICATION)),
+        default_text=next(iter(COMMUNICATION)),
     )
     stages: int | None = option(
         None,
         WHOLE,
         "Stages that the model is cut into.",
         group=PIPELINES,
-        otherwise="the model's",
+        default_text="the model's",
         between=(1, 256),
     )
     model_chunks: int | None = option(
@@ -99,7 +99,7 @@ class PipelineAsked:
         WHOLE,
         "Of interleaved-1f1b: model chunks of each stage.",
         group=PIPELINES,
-        otherwise="2",
+        default_text="2",
         between=(2, 64),
     )
     stage_mesh: str = option(
@@ -108,7 +108,7 @@ class PipelineAsked:
         "Hosts and devices of each stage, like 1x4.",
         group=PIPELINES,
         metavar="HxD",
-        otherwise="the model's",
+        default_text="the model's",
     )
     """The mesh of each stage; stage i is on the ranks that follow those of the stage before."""
     sharding: str = option(
@@ -117,7 +117,7 @@ class PipelineAsked:
         "How tensors are sharded over a stage's mesh, like S01RR.",
         group=PIPELINES,
         metavar="SPEC",
-        otherwise="samples over hosts, S0RR",
+        default_text="samples over hosts, S0RR",
     )
     delayed_weights: bool = option(
         False,
@@ -130,6 +130,6 @@ class PipelineAsked:
         replace(FACTOR, check=_check_efficiency),
         "Which part of a V100's peak FLOP/s a device computes with.",
         group=PIPELINES,
-        otherwise=str(EFFICIENCY),
+        default_text=str(EFFICIENCY),
         between=(0.0001, 1000),
     )

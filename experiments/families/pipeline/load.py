@@ -37,7 +37,7 @@ from weft.experiments.families.pipeline.timing import Times
 from weft.experiments.families.resharding.carrier import Carried, Carrier, usual_block_bytes
 from weft.experiments.families.resharding.choice import strategy_named
 from weft.experiments.families.resharding.meshes import Mesh
-from weft.experiments.families.resharding.plan import Plan, Tensor, plan
+from weft.experiments.families.resharding.plan import ReshardingPlan, Tensor, plan
 from weft.experiments.families.resharding.strategy import Event, Flows, Strategy
 from weft.experiments.families.resharding.timing import Links
 
@@ -145,7 +145,7 @@ class _Step:
             options.rate_bps, options.mtu, block_bytes, options.delay_ns, options.places
         )
         self.computing: list[tuple[int, Placed]] = []
-        self._plans: dict[tuple[Boundary, bool], Plan] = {}
+        self._plans: dict[tuple[Boundary, bool], ReshardingPlan] = {}
         self._strategies: dict[tuple[Boundary, bool], Strategy] = {}
 
     def _scaled(self, boundary: Boundary, scale: Scale, model: Model) -> Boundary:
@@ -195,7 +195,7 @@ class _Step:
             elif action.kind == "B" and boundary.destination == virtual:
                 yield boundary, True, schedule.placed("B", action.microbatch, boundary.source)
 
-    def _plan(self, boundary: Boundary, backward: bool) -> Plan:
+    def _plan(self, boundary: Boundary, backward: bool) -> ReshardingPlan:
         if (boundary, backward) not in self._plans:
             ends = [
                 self._meshes[virtual % self._schedule.stages]

@@ -18,7 +18,7 @@ Links = Mapping[tuple[int, int], int]
 take as long back."""
 
 
-class Span(NamedTuple):
+class ActionSpan(NamedTuple):
     """Say when a stage carried out an action, in ns from the start of the step."""
 
     stage: int
@@ -81,7 +81,7 @@ class Timing:
     """Hold when everything in a step happens."""
 
     stages: int
-    spans: tuple[Span, ...]
+    spans: tuple[ActionSpan, ...]
     """By stage, and in the stage's order."""
     transfers: tuple[Transfer, ...]
     """In the order of their beginnings."""
@@ -118,7 +118,7 @@ class Timing:
 
 def spans(
     schedule: Schedule, times: Times, transfer_ns: int | Links = 0, *, overlap: bool = True
-) -> tuple[Span, ...]:
+) -> tuple[ActionSpan, ...]:
     """Return when each action begins and ends. The arguments and errors are those of `timed`."""
     return timed(schedule, times, transfer_ns, overlap=overlap).spans
 
@@ -176,7 +176,7 @@ class _Run:
     def __init__(
         self, schedule: Schedule, times: Times, links: dict[tuple[int, int], int], overlap: bool
     ) -> None:
-        self.spans: list[list[Span]] = [[] for _ in range(schedule.stages)]
+        self.spans: list[list[ActionSpan]] = [[] for _ in range(schedule.stages)]
         self.transfers: list[Transfer] = []
         self._schedule, self._times, self._overlap = schedule, times, overlap
         self._delayed = schedule.delayed
@@ -213,7 +213,7 @@ class _Run:
         virtual = self._schedule.virtual(stage, action)
         begin_ns = max([self._free_ns[stage], *self._arrived[kind, microbatch, virtual]])
         end_ns = begin_ns + self._times.of(action, virtual, self._delayed)
-        self.spans[stage].append(Span(stage, kind, microbatch, chunk, begin_ns, end_ns))
+        self.spans[stage].append(ActionSpan(stage, kind, microbatch, chunk, begin_ns, end_ns))
         self._free_ns[stage] = end_ns
         receivers = {"F": self._after[virtual], "B": self._before[virtual], "W": []}[kind]
         reached = set()

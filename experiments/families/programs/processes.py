@@ -11,7 +11,7 @@ import msgspec
 
 from weft.base.errors import RunError
 from weft.base.fork_server import ForkServer
-from weft.pytorch.fork_server import Program
+from weft.pytorch.fork_server import RankScript
 from weft.topo.worlds.emulated.runs import RunRecord
 
 LOOK_S = 0.2
@@ -42,7 +42,7 @@ class RankServer(ForkServer):
             environment, python=python, start=lambda begin: record.start(begin, name),
         )  # fmt: skip
 
-    def begin(self, rank: int, program: Program, namespaces_of: int) -> list[IO[bytes]]:
+    def begin(self, rank: int, program: RankScript, namespaces_of: int) -> list[IO[bytes]]:
         """Fork a rank into the namespaces of a process, and return what it prints and complains."""
         pipes = [os.pipe(), os.pipe()]
         opened = [

@@ -127,7 +127,7 @@ class Ranks:
         self._listener.listen(128)
         self._listener.setblocking(False)
         self.selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._strangers: list[Lines[Any]] = []
+        self._newcomers: list[Lines[Any]] = []
         self.ranks: list[Rank] = []
         self.present = 0
         """How many ranks have said that they are there."""
@@ -181,7 +181,7 @@ class Ranks:
                 pipe.close()
             if rank.lines is not None:
                 rank.lines.close()
-        for each in self._strangers:
+        for each in self._newcomers:
             each.close()
         self._listener.close()
         self.selector.close()
@@ -251,30 +251,30 @@ class Ranks:
 
     def _accept(self) -> None:
         with suppress(BlockingIOError):
-            stranger: Lines[Any] = Lines(self._listener.accept()[0], encode, _decoded)
-            self._strangers.append(stranger)
-            self.selector.register(stranger, selectors.EVENT_READ, lambda: self._meet(stranger))
+            newcomer: Lines[Any] = Lines(self._listener.accept()[0], encode, _decoded)
+            self._newcomers.append(newcomer)
+            self.selector.register(newcomer, selectors.EVENT_READ, lambda: self._meet(newcomer))
 
-    def _meet(self, stranger: Lines[Any]) -> None:
+    def _meet(self, newcomer: Lines[Any]) -> None:
         """Take a rank's first words."""
-        said = stranger.receive()
-        if not said and not stranger.closed:
+        said = newcomer.receive()
+        if not said and not newcomer.closed:
             return
-        self.selector.unregister(stranger)
-        self._strangers.remove(stranger)
+        self.selector.unregister(newcomer)
+        self._newcomers.remove(newcomer)
         match said:
             case [Here(rank=number), *more] if 0 <= number < len(self.ranks):
                 rank = self.ranks[number]
             case _:
-                stranger.close()
+                newcomer.close()
                 return
-        rank.lines = stranger
+        rank.lines = newcomer
         # The rank may have a PID namespace of its own; this is its number here.
         size = struct.calcsize("3i")
-        credentials = stranger.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        credentials = newcomer.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         rank.pid = struct.unpack("3i", credentials)[0]
         self.present += 1
-        self.selector.register(stranger, selectors.EVENT_READ, lambda: self._hear(rank, stranger))
+        self.selector.register(newcomer, selectors.EVENT_READ, lambda: self._hear(rank, newcomer))
         for other in self.ranks:
             if other.status is not None and other.recorded is None:
                 self._tell(rank, self._ended(other))

@@ -7,7 +7,7 @@ from weft.base.units import format_duration
 from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
 from weft.experiments.report.base import page
-from weft.pytorch.timeline import Record
+from weft.pytorch.timeline import RankTimeline
 
 HERE = Path(__file__).resolve().parent
 COLOURS = {"computation": "#8da0cb", "wait": "#d55e00", "operation": "#0072b2"}
@@ -16,7 +16,7 @@ SHOWN_STEPS = 2
 ROW_IN = 0.42
 
 
-def render(run: TorchRun, records: Sequence[Record]) -> str:
+def render(run: TorchRun, records: Sequence[RankTimeline]) -> str:
     """Return the page as text."""
     from markupsafe import Markup
 
@@ -61,7 +61,7 @@ def steps_picture(run: TorchRun) -> bytes:
         return saved(figure, "svg")
 
 
-def ranks_picture(records: Sequence[Record]) -> bytes:
+def ranks_picture(records: Sequence[RankTimeline]) -> bytes:
     """Return a drawing of the last steps of all ranks over time."""
     begins = [
         record.steps[-SHOWN_STEPS - 1].ended_ns

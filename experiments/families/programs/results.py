@@ -15,7 +15,7 @@ import msgspec
 from weft.experiments.plots.trace import complete, named
 from weft.experiments.results.document import Document
 from weft.experiments.results.results import Fidelity, LinkResult
-from weft.pytorch.timeline import Record
+from weft.pytorch.timeline import RankTimeline
 
 SCHEMA = "weft.training"
 
@@ -127,7 +127,9 @@ def summed(
     return found
 
 
-def rank_of(record: Record | None, rank: int, host: str, status: int, error: str) -> TorchRank:
+def rank_of(
+    record: RankTimeline | None, rank: int, host: str, status: int, error: str
+) -> TorchRank:
     """Return what became of a rank, from what it has recorded, if it has."""
     if record is None:
         return TorchRank(rank, host, status, error)
@@ -170,7 +172,7 @@ def covered_ns(spans: Iterable[tuple[int, int]], window: tuple[int, int]) -> int
     return covered
 
 
-def trace_of(records: Sequence[Record]) -> dict[str, Any]:
+def trace_of(records: Sequence[RankTimeline]) -> dict[str, Any]:
     """Return a timeline of all ranks in the Trace Event Format, which Perfetto and Chrome read: a
     process for each rank, with its waits, its steps, and its operations under way."""
     begun_ns = min((record.begun_ns for record in records), default=0)

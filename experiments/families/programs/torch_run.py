@@ -34,7 +34,7 @@ from weft.experiments.runs.verdict import verdict
 from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of, parse_choice
 from weft.pytorch.defaults import FALLBACKS
-from weft.pytorch.fork_server import Program
+from weft.pytorch.fork_server import RankScript
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.reach import Reach
@@ -204,9 +204,9 @@ class _Program:
             sorted({*used, "direct", "recursive-doubling"}),
         )  # fmt: skip
 
-    def _program(self, rank: int, management: Management, folder: Path) -> Program:
+    def _program(self, rank: int, management: Management, folder: Path) -> RankScript:
         """Return what a rank runs."""
-        return Program(
+        return RankScript(
             [self._script, *self._arguments],
             {**self._environment(rank, management, folder), **self._world.record.environment()},
             os.getcwd(),
@@ -375,7 +375,9 @@ class _Program:
         return self._folder / f"rank-{rank}.json"
 
 
-def documents_of(run: TorchRun, records: Sequence[timeline.Record]) -> Iterator[tuple[str, str]]:
+def documents_of(
+    run: TorchRun, records: Sequence[timeline.RankTimeline]
+) -> Iterator[tuple[str, str]]:
     """Yield, by name, the files that a run leaves behind."""
     yield DOCUMENT, run.text()
     yield TRACE, json.dumps(trace_of(records))

@@ -41,7 +41,7 @@ STRATEGY_ROW = option(
     f"How slices are sent; may be repeated. {_known_strategies()}.",
     group=RESHARDING,
     name="strategy",
-    otherwise=f"{' and '.join(strategies()[:2])}",
+    default_text=f"{' and '.join(strategies()[:2])}",
 )
 """How slices of tensors get from their senders to the hosts that need them. With `balances`
 these make up `algorithms`."""
@@ -52,14 +52,14 @@ BALANCE_ROW = option(
     f"{', '.join(f'{name} ({about})' for name, about in BALANCES.items())}.",
     group=RESHARDING,
     name="balance",
-    otherwise=BALANCE,
+    default_text=BALANCE,
 )
 LOCAL_FACTOR_ROW = option(
     None,
     replace(FACTOR, check=_check_local_factor),
     "Copies inside a host are X times as fast as its link.",
     group=RESHARDING,
-    otherwise=f"{LOCAL_FACTOR:g}",
+    default_text=f"{LOCAL_FACTOR:g}",
     between=(0.01, 1e9),
 )
 """How fast a host copies between its devices. These copies are modelled: they take this time,
@@ -88,7 +88,7 @@ class ReshardingAsked:
         "From one device to H hosts of D devices, like 4x2.",
         group=RESHARDING,
         metavar="HxD",
-        otherwise="",
+        default_text="",
         instead_of=("case", "source", "destination"),
     )
     full: bool = option(
@@ -103,7 +103,7 @@ class ReshardingAsked:
         "The source mesh and the tensor's sharding, like 2x4:S0RR or h0,h3x4:Shard(0),Replicate().",
         group=RESHARDING,
         metavar="MESH:SPEC",
-        otherwise="",
+        default_text="",
         instead_of=("case", "one-to-many"),
     )
     """A mesh is hosts and devices a host: the first ranks, or the hosts that are named. Behind a
@@ -116,7 +116,7 @@ class ReshardingAsked:
         "The same of the destination.",
         group=RESHARDING,
         metavar="MESH:SPEC",
-        otherwise="",
+        default_text="",
         instead_of=("case", "one-to-many"),
     )
     """The destination as `source` has it; hosts that are not named are those behind the source's.
@@ -127,7 +127,7 @@ class ReshardingAsked:
         "The tensor's shape, like 3072,1024,170, also in place of a case's.",
         group=RESHARDING,
         metavar="N,...",
-        otherwise="",
+        default_text="",
     )
     """The shape of the tensor, in place of a case's, too; of several tensors, with semicolons
     between."""

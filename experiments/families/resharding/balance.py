@@ -14,7 +14,7 @@ from heapq import nsmallest
 from operator import and_, or_
 from typing import NamedTuple
 
-from weft.experiments.families.resharding.jobs import Choice, Job, Link, links_of, makespan
+from weft.experiments.families.resharding.jobs import Job, Link, SenderChoice, links_of, makespan
 
 DRAWS = 100
 """How many sets of jobs the randomised greedy draws at a time, as in the paper..."""
@@ -26,12 +26,12 @@ _WIDTH = 12
 """How many choices it tries at each step, those first that can begin first."""
 
 
-def first_replica(jobs: Sequence[Job], seed: int) -> Choice:
+def first_replica(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take the first replica, in natural order."""
-    return Choice(tuple(job.senders[0] for job in jobs), tuple(range(len(jobs))))
+    return SenderChoice(tuple(job.senders[0] for job in jobs), tuple(range(len(jobs))))
 
 
-def least_loaded(jobs: Sequence[Job], seed: int) -> Choice:
+def least_loaded(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take the sender whose link has least to send so far, in natural order."""
     load: dict[int, int] = {}
     chosen = []
@@ -39,10 +39,10 @@ def least_loaded(jobs: Sequence[Job], seed: int) -> Choice:
         sender = min(job.senders, key=lambda host: load.get(host, 0))
         load[sender] = load.get(sender, 0) + job.size_bytes
         chosen.append(sender)
-    return Choice(tuple(chosen), tuple(range(len(jobs))))
+    return SenderChoice(tuple(chosen), tuple(range(len(jobs))))
 
 
-def greedy(jobs: Sequence[Job], seed: int) -> Choice:
+def greedy(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take sets of jobs that do not meet: again and again the largest of `DRAWS` random ones; of
     equals the one after which senders' loads differ least."""
     drawn = random.Random(seed)
@@ -70,7 +70,7 @@ def greedy(jobs: Sequence[Job], seed: int) -> Choice:
             order.append(number)
         gone = {number for number, _ in best[1]}
         left = [number for number in left if number not in gone]
-    return Choice(tuple(senders), tuple(order))
+    return SenderChoice(tuple(senders), tuple(order))
 
 
 def _masks(jobs: Sequence[Job]) -> list[list[int]]:
@@ -114,7 +114,7 @@ def _independent(
     return found
 
 
-def depth_first(jobs: Sequence[Job], seed: int) -> Choice:
+def depth_first(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Search depth first for (next job, its sender), with a lower bound, until `DFS_CHOICES` were
     looked at; begins from what `least_loaded` finds."""
     return _searched(jobs, seed).best
@@ -146,7 +146,7 @@ class _Search:
     senders only, the mean is that and what the jobs take of them at least.
     """
 
-    def __init__(self, jobs: Sequence[Job], best: Choice) -> None:
+    def __init__(self, jobs: Sequence[Job], best: SenderChoice) -> None:
         self.best = best
         self._jobs = jobs
         self.length = makespan(jobs, best)
@@ -263,7 +263,7 @@ class _Search:
     def _keep(self) -> None:
         self.length = self._end
         chosen = {step.job: step.option for step, _, _ in self._steps}
-        self.best = Choice(
+        self.best = SenderChoice(
             tuple(job.senders[chosen[number]] for number, job in enumerate(self._jobs)),
             tuple(step.job for step, _, _ in self._steps),
         )
@@ -276,7 +276,7 @@ class _Search:
         return max(mean, *busy)
 
 
-def best_of_both(jobs: Sequence[Job], seed: int) -> Choice:
+def best_of_both(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take the better of `greedy` and `depth_first`; the latter if it reaches a lower bound."""
     search = _searched(jobs, seed)
     if search.length <= search.least:

@@ -11,10 +11,10 @@ from weft.experiments.families.resharding.balance import (
     least_loaded,
 )
 from weft.experiments.families.resharding.exact import solve
-from weft.experiments.families.resharding.jobs import Choice, Job
+from weft.experiments.families.resharding.jobs import Job, SenderChoice
 
 
-def exactly(jobs: Sequence[Job], seed: int) -> Choice:
+def exactly(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take the best choice there is (`weft.experiments.families.resharding.exact`)."""
     found = solve(jobs)
     refuse(
@@ -26,7 +26,7 @@ def exactly(jobs: Sequence[Job], seed: int) -> Choice:
     return found.choice
 
 
-BALANCERS: dict[str, Callable[[Sequence[Job], int], Choice]] = {
+BALANCERS: dict[str, Callable[[Sequence[Job], int], SenderChoice]] = {
     "best": best_of_both,
     "none": first_replica,
     "least-loaded": least_loaded,
@@ -37,8 +37,8 @@ BALANCERS: dict[str, Callable[[Sequence[Job], int], Choice]] = {
 """By name, functions of the jobs and a seed."""
 
 
-def balanced(name: str, jobs: Sequence[Job], seed: int) -> Choice:
+def balanced(name: str, jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Return what a balancer chooses. Raises InputError where there is none of that name."""
     if name not in BALANCERS:
         raise InputError(f"balance {name!r} is unknown: choose from {', '.join(BALANCERS)}")
-    return BALANCERS[name](jobs, seed) if jobs else Choice((), ())
+    return BALANCERS[name](jobs, seed) if jobs else SenderChoice((), ())

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.agents.collectives.flow_graph import FlowGraph
-from weft.agents.collectives.tensors import Box, Piece, Tensors, TensorShape, Tile, size_of
+from weft.agents.collectives.tensors import Box, DeviceTile, Piece, Tensors, TensorShape, size_of
 from weft.base.errors import refuse
-from weft.experiments.families.resharding.meshes import Device
-from weft.experiments.families.resharding.plan import Plan
+from weft.experiments.families.resharding.meshes import MeshDevice
+from weft.experiments.families.resharding.plan import ReshardingPlan
 from weft.experiments.families.resharding.strategy import Event, Flows, Need, Strategy, Transfer
 from weft.experiments.families.resharding.unit_tasks import UnitTask, overlap
 
@@ -67,7 +67,7 @@ class Carrier:
         self._near = near
         self._tensors: list[TensorShape] = []
         self._bound_bytes = 0
-        self._tiles: list[list[Tile]] = [[] for _ in range(flows.hosts)]
+        self._tiles: list[list[DeviceTile]] = [[] for _ in range(flows.hosts)]
 
     def empty(self) -> "Carrier":
         """Return another of the same hosts, links and blocks, which carries nothing yet."""
@@ -76,7 +76,10 @@ class Carrier:
         return Carrier(fresh, self._near)
 
     def add(
-        self, plan: Plan, strategy: Strategy, after: Mapping[int, Sequence[Event]] | None = None
+        self,
+        plan: ReshardingPlan,
+        strategy: Strategy,
+        after: Mapping[int, Sequence[Event]] | None = None,
     ) -> tuple[dict[int, tuple[Event, ...]], dict[int, tuple[Event, ...]]]:
         """Add a resharding.
 
@@ -91,7 +94,7 @@ class Carrier:
         base = len(self._tensors)
         self._bound_bytes += plan.bound_bytes
         self._tensors += [TensorShape(each.shape, each.item_bytes) for each in plan.tensors]
-        placed: dict[tuple[int, Box, Device], Piece] = {}
+        placed: dict[tuple[int, Box, MeshDevice], Piece] = {}
         there: dict[int, list[Event]] = {}
         out_free: dict[int, tuple[Event, ...]] = {}
         in_free: dict[int, tuple[Event, ...]] = {}
@@ -107,17 +110,17 @@ class Carrier:
             waits = [*after.get(sender.host, ()), *out_free.get(sender.host, ())]
             for need in needs:
                 waits += in_free.get(need.host, ())
-            brought = strategy.add(
+            delivery = strategy.add(
                 self.flows,
                 Transfer(sender.host, source.memory, source.offset, task.size_bytes, needs,
                          tuple(dict.fromkeys(waits))),
             )  # fmt: skip
-            out_free[sender.host] = brought.sender_free
-            sent.setdefault(sender.host, []).extend(brought.sender_free)
-            in_free |= brought.receivers_free
+            out_free[sender.host] = delivery.sender_free
+            sent.setdefault(sender.host, []).extend(delivery.sender_free)
+            in_free |= delivery.receivers_free
             for need in needs:
-                there.setdefault(need.host, []).extend(brought.there[need.host])
-                copies = brought.copies[need.host]
+                there.setdefault(need.host, []).extend(delivery.there[need.host])
+                copies = delivery.copies[need.host]
                 for place, device in enumerate(task.remote[need.host]):
                     offset = copies[place % len(copies)]
                     piece = Piece(task.tensor + base, task.box, 1, offset)
@@ -150,11 +153,11 @@ class Carrier:
         return self.flows.hold(host, tensor, task.box, task.size_bytes)
 
     def _copy_inside(
-        self, task: UnitTask, base: int, placed: dict[tuple[int, Box, Device], Piece],
+        self, task: UnitTask, base: int, placed: dict[tuple[int, Box, MeshDevice], Piece],
         there: dict[int, list[Event]], after: Mapping[int, Sequence[Event]],
     ) -> None:  # fmt: skip
         """Add the copies to devices on hosts of which another device holds the slice."""
-        by_host: dict[int, list[Device]] = {}
+        by_host: dict[int, list[MeshDevice]] = {}
         for device in task.local:
             by_host.setdefault(device.host, []).append(device)
         for host, devices in by_host.items():
@@ -181,7 +184,7 @@ class Carrier:
         return tuple(Need(host, len(task.remote[host])) for host in sorted(task.remote, key=order))
 
     def _add_tiles(
-        self, plan: Plan, base: int, placed: Mapping[tuple[int, Box, Device], Piece],
+        self, plan: ReshardingPlan, base: int, placed: Mapping[tuple[int, Box, MeshDevice], Piece],
         there: dict[int, list[Event]], after: Mapping[int, Sequence[Event]],
     ) -> None:  # fmt: skip
         """Say of what every device's tile consists: what was brought to it, and what it has had. A
@@ -203,6 +206,6 @@ class Carrier:
                         piece = self.flows.hold(device.host, number + base, common, size_bytes)
                     pieces += [piece] if piece else []
                 name = f"{device.local} of host {device.host}"
-                self._tiles[device.host].append(Tile(name, number + base, box, (*pieces,)))
+                self._tiles[device.host].append(DeviceTile(name, number + base, box, (*pieces,)))
                 if device.host not in there:  # it has everything from the start
                     there[device.host] = list(after.get(device.host, ()))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from weft.experiments.families.resharding.carrier import MOST_GROUPS, Carrier
 from weft.experiments.families.resharding.names import AUTO, STRATEGIES, strategies
-from weft.experiments.families.resharding.plan import Plan
+from weft.experiments.families.resharding.plan import ReshardingPlan
 from weft.experiments.families.resharding.strategy import Strategy
 from weft.experiments.families.resharding.timing import Links, span_ns
 
 
-def time_ns(plan: Plan, strategy: Strategy, carrier: Carrier, links: Links) -> float:
+def time_ns(plan: ReshardingPlan, strategy: Strategy, carrier: Carrier, links: Links) -> float:
     """Return how long a resharding takes by the model of
     `weft.experiments.families.resharding.timing`.
 
@@ -21,7 +21,7 @@ def time_ns(plan: Plan, strategy: Strategy, carrier: Carrier, links: Links) -> f
     return span_ns(alone.carried().graph, links)
 
 
-def groups_of(plan: Plan) -> int:
+def groups_of(plan: ReshardingPlan) -> int:
     """Return how many multicast groups the plan needs if it is carried out by multicast."""
     return len(
         {
@@ -32,7 +32,7 @@ def groups_of(plan: Plan) -> int:
     )
 
 
-def best_strategy(plan: Plan, carrier: Carrier, links: Links) -> Strategy:
+def best_strategy(plan: ReshardingPlan, carrier: Carrier, links: Links) -> Strategy:
     """Return the strategy that takes least time by the model, of equals the first. Args: as
     `time_ns`."""
     able: Sequence[Strategy] = [STRATEGIES[name] for name in strategies() if name != AUTO]
@@ -43,7 +43,7 @@ def best_strategy(plan: Plan, carrier: Carrier, links: Links) -> Strategy:
     return min(able, key=lambda strategy: time_ns(plan, strategy, carrier, links))
 
 
-def strategy_named(name: str, plan: Plan, carrier: Carrier, links: Links) -> Strategy:
+def strategy_named(name: str, plan: ReshardingPlan, carrier: Carrier, links: Links) -> Strategy:
     """Return the strategy of a name; for `AUTO`, the one that is best for the plan by the model.
     Args: as `time_ns`."""
     found: Strategy = best_strategy(plan, carrier, links) if name == AUTO else STRATEGIES[name]

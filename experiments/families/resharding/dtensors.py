@@ -10,14 +10,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.tensors import Box, Bytes, Tile, assembled
+from weft.agents.collectives.tensors import Box, Bytes, DeviceTile, assembled
 from weft.base.errors import InputError, refuse
 from weft.experiments.families.resharding.carrier import Carrier, usual_block_bytes
 from weft.experiments.families.resharding.choice import strategy_named
 from weft.experiments.families.resharding.load import BLOCKS
 from weft.experiments.families.resharding.meshes import Mesh
 from weft.experiments.families.resharding.names import strategies
-from weft.experiments.families.resharding.plan import Plan, Tensor, plan
+from weft.experiments.families.resharding.plan import ReshardingPlan, Tensor, plan
 from weft.experiments.families.resharding.strategy import Flows
 from weft.experiments.families.resharding.timing import Links
 from weft.pytorch.process_group import WeftProcessGroup
@@ -92,7 +92,7 @@ def reshard(
 
 
 def _brought(
-    process_group: WeftProcessGroup, tensor: DTensor, made: Plan, strategy: str
+    process_group: WeftProcessGroup, tensor: DTensor, made: ReshardingPlan, strategy: str
 ) -> tuple[list[int], Bytes] | None:
     """Bring what this rank is to have, and return its shape and bytes; None if it has nothing."""
     rank, size = process_group.rank(), process_group.size()
@@ -121,7 +121,7 @@ def _brought(
         data[piece.offset : piece.offset + len(there)] = there
     request = Request(0, "flows", "given", 0, flows=carried.graph, block_bytes=carried.block_bytes)
     process_group.carry_flows("reshard", request, data, result).wait()
-    found: Sequence[Tile] = carried.tensors.tiles[rank]
+    found: Sequence[DeviceTile] = carried.tensors.tiles[rank]
     if not found:
         return None
     return _shape(found[0].box), assembled(found[0], item_bytes, [data, result])
@@ -142,8 +142,8 @@ def _part(local: torch.Tensor, own: Box, box: Box) -> Bytes:
 def _mesh(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
     """Return a mesh of torch's as resharding has it: each rank is a host with a device."""
     members = mesh.mesh.flatten().tolist()
-    strange = [rank for rank in members if rank not in ranks]
-    refuse(strange, f"reshard: {what} has rank {strange[:1]}, which is not in the group")
+    unknown = [rank for rank in members if rank not in ranks]
+    refuse(unknown, f"reshard: {what} has rank {unknown[:1]}, which is not in the group")
     hosts = tuple(ranks.index(rank) for rank in members)
     return Mesh(hosts, 1, tuple(mesh.mesh.shape))
 

@@ -9,7 +9,7 @@ import numpy as np
 from weft.base.errors import InputError
 from weft.experiments.families.resharding.balance import best_of_both
 from weft.experiments.families.resharding.bounds import lower_bound
-from weft.experiments.families.resharding.jobs import Choice, Job, Link, links_of, makespan
+from weft.experiments.families.resharding.jobs import Job, Link, SenderChoice, links_of, makespan
 
 MOST_JOBS = 16
 """The most jobs that are solved: pairs that may share a link each have an order to be found."""
@@ -19,7 +19,7 @@ _SEED = 1
 class Solution(NamedTuple):
     """A solution: a choice, and what is known of the best."""
 
-    choice: Choice
+    choice: SenderChoice
     bound_bytes: float
     """No choice ends before, in bytes."""
     optimal: bool
@@ -47,7 +47,7 @@ def solve(jobs: Sequence[Job], limit_s: float = 60.0, mip_rel_gap: float = 0.0) 
             "choose best, greedy or dfs, or coarser shardings"
         )
     if not jobs:
-        return Solution(Choice((), ()), 0.0, True)
+        return Solution(SenderChoice((), ()), 0.0, True)
     known = best_of_both(jobs, _SEED)
     longest = makespan(jobs, known)
     least = lower_bound(jobs)
@@ -144,7 +144,9 @@ class _Program:
                 self._add({1 + number: 1.0, 1 + last[key]: -1.0}, 0)
             last[key] = number
 
-    def solve(self, known: Choice, least: int, limit_s: float, mip_rel_gap: float) -> Solution:
+    def solve(
+        self, known: SenderChoice, least: int, limit_s: float, mip_rel_gap: float
+    ) -> Solution:
         """Return the solution: what the solver finds, or what was known if that is no worse."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -170,10 +172,10 @@ class _Program:
         end = makespan(self._jobs, best)
         return Solution(best, min(bound, float(end)), found.status == 0)
 
-    def _choice(self, x: "np.typing.NDArray[np.float64]") -> Choice:
+    def _choice(self, x: "np.typing.NDArray[np.float64]") -> SenderChoice:
         senders = tuple(
             job.senders[max(range(len(job.senders)), key=lambda n: x[self._option[number, n]])]
             for number, job in enumerate(self._jobs)
         )
         begun = sorted(range(len(self._jobs)), key=lambda number: x[1 + number])
-        return Choice(senders, tuple(begun))
+        return SenderChoice(senders, tuple(begun))

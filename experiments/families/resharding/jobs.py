@@ -27,7 +27,7 @@ def job_of(task: UnitTask) -> Job:
     return Job(task.size_bytes, task.sender_hosts, tuple(task.remote))
 
 
-class Choice(NamedTuple):
+class SenderChoice(NamedTuple):
     """A choice of senders and order."""
 
     senders: tuple[int, ...]
@@ -45,7 +45,7 @@ def links_of(job: Job, sender: int) -> tuple[Link, ...]:
     return ((sender, "out"), *((host, "in") for host in job.receivers))
 
 
-def times(jobs: Sequence[Job], choice: Choice) -> list[tuple[int, int]]:
+def times(jobs: Sequence[Job], choice: SenderChoice) -> list[tuple[int, int]]:
     """Return when each job begins and ends: in the order of the choice, each as soon as all its
     links are free."""
     free: dict[Link, int] = {}
@@ -59,6 +59,6 @@ def times(jobs: Sequence[Job], choice: Choice) -> list[tuple[int, int]]:
     return spans
 
 
-def makespan(jobs: Sequence[Job], choice: Choice) -> int:
+def makespan(jobs: Sequence[Job], choice: SenderChoice) -> int:
     """Return when the last job ends."""
     return max((end for _, end in times(jobs, choice)), default=0)

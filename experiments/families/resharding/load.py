@@ -13,7 +13,7 @@ from weft.experiments.families.resharding.choice import strategy_named
 from weft.experiments.families.resharding.meshes import Mesh
 from weft.experiments.families.resharding.names import strategy_and_balance
 from weft.experiments.families.resharding.options import ReshardingOptions
-from weft.experiments.families.resharding.plan import Plan, Resharding, Tensor, plan
+from weft.experiments.families.resharding.plan import Resharding, ReshardingPlan, Tensor, plan
 from weft.experiments.families.resharding.specs import check_text_cuts
 from weft.experiments.families.resharding.strategy import Flows
 from weft.experiments.families.resharding.timing import Links
@@ -182,7 +182,7 @@ def _dimensions(
 
 
 @lru_cache(maxsize=64)
-def plan_of(options: ReshardingOptions) -> Plan:
+def plan_of(options: ReshardingOptions) -> ReshardingPlan:
     """Return the plan of a resharding. Raises InputError for what cannot be planned."""
     wanted = case_of(options)
     _, balance = strategy_and_balance(options.algorithm)

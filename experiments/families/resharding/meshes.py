@@ -12,7 +12,7 @@ MOST_DEVICES = 1 << 16
 """The most devices of a mesh."""
 
 
-class Device(NamedTuple):
+class MeshDevice(NamedTuple):
     """A device is the `local`-th of those of a host, which share its link."""
 
     host: int
@@ -86,9 +86,11 @@ class Mesh:
         return len(self.hosts) * self.devices
 
     @cached_property
-    def mesh_devices(self) -> tuple[Device, ...]:
+    def mesh_devices(self) -> tuple[MeshDevice, ...]:
         """Return the devices in row-major order."""
-        return tuple(Device(host, local) for host in self.hosts for local in range(self.devices))
+        return tuple(
+            MeshDevice(host, local) for host in self.hosts for local in range(self.devices)
+        )
 
     def coordinates(self, device: int) -> tuple[int, ...]:
         """Return the place of a device, given by its number, in each dimension."""

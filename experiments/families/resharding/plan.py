@@ -15,8 +15,8 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.families.resharding.balancers import balanced
 from weft.experiments.families.resharding.bounds import lower_bound
-from weft.experiments.families.resharding.jobs import Choice, job_of, times
-from weft.experiments.families.resharding.meshes import Device, Mesh
+from weft.experiments.families.resharding.jobs import SenderChoice, job_of, times
+from weft.experiments.families.resharding.meshes import Mesh, MeshDevice
 from weft.experiments.families.resharding.names import BALANCE
 from weft.experiments.families.resharding.specs import Spec, spec_of
 from weft.experiments.families.resharding.unit_tasks import UnitTask, unit_tasks
@@ -128,7 +128,7 @@ class Resharding:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReshardingPlan:
     """A plan of a resharding, as data. Times are in bytes that a host's link carries meanwhile."""
 
     source: Mesh
@@ -136,7 +136,7 @@ class Plan:
     tensors: tuple[Tensor, ...]
     tasks: tuple[UnitTask, ...]
     """All unit tasks: tensor by tensor, by destination tile, by source tile."""
-    senders: Mapping[int, Device]
+    senders: Mapping[int, MeshDevice]
     """By the number of a task that has to be sent over the network, the device that sends it."""
     order: tuple[int, ...]
     """The numbers of all tasks; those without a sender, which are copies inside hosts, are
@@ -194,7 +194,7 @@ def plan_resharding(
     tensors: Sequence[Tensor],
     balance: str = BALANCE,
     seed: int = 1,
-) -> Plan:
+) -> ReshardingPlan:
     """Plan a resharding ("On Optimizing the Communication of Model Parallelism", MLSys 2023, arXiv
     2211.05322, section 3).
 
@@ -231,7 +231,7 @@ def plan_resharding(
     jobs = [job_of(tasks[number]) for number in sent]
     choice = balanced(balance, jobs, seed)
     copied = [number for number, task in enumerate(tasks) if not task.remote]
-    return Plan(
+    return ReshardingPlan(
         source,
         destination,
         tensors,
@@ -247,10 +247,12 @@ plan = plan_resharding
 """The same by a shorter name, for whoever imports it from here."""
 
 
-def _devices(tasks: Sequence[UnitTask], sent: Sequence[int], choice: Choice) -> dict[int, Device]:
+def _devices(
+    tasks: Sequence[UnitTask], sent: Sequence[int], choice: SenderChoice
+) -> dict[int, MeshDevice]:
     """Return the device that sends each task: of those of its host the least loaded."""
-    load: dict[Device, int] = {}
-    found: dict[int, Device] = {}
+    load: dict[MeshDevice, int] = {}
+    found: dict[int, MeshDevice] = {}
     for place in choice.order:
         number, host = sent[place], choice.senders[place]
         able = [device for device in tasks[number].senders if device.host == host]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from weft.agents.collectives.flow_graph import DONE, GraphBuilder, Place
+from weft.agents.collectives.flow_graph import DONE, FlowPlace, GraphBuilder
 from weft.agents.collectives.tensors import Box, Piece
 
 Event = tuple[int, int]
@@ -35,7 +35,7 @@ class Transfer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Brought:
+class Delivery:
     """Say where a strategy has put a slice, and when what is free again or there."""
 
     copies: Mapping[int, tuple[int, ...]]
@@ -99,7 +99,7 @@ class Flows:
             first, size_bytes: which bytes of the slice they are.
             after: what it waits for; by default what the transfer does.
         """
-        place = Place(transfer.memory, transfer.offset + first, target)
+        place = FlowPlace(transfer.memory, transfer.offset + first, target)
         events = transfer.after if after is None else after
         return self.builder.flow(transfer.source, host, size_bytes, events, place=place)
 
@@ -157,6 +157,6 @@ class Strategy:
     multicasts = False
     """Whether it needs multicast groups of the switches."""
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """Add the flows of one transfer."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ from math import prod
 
 from weft.agents.collectives.tensors import Box, size_of
 from weft.base.errors import refuse
-from weft.experiments.families.resharding.meshes import Device
+from weft.experiments.families.resharding.meshes import MeshDevice
 
 MOST_TASKS = 1 << 18
 """The most slices that a tensor may be cut into."""
@@ -29,9 +29,9 @@ class UnitTask:
     """The number of the tensor."""
     box: Box
     size_bytes: int
-    senders: tuple[Device, ...]
+    senders: tuple[MeshDevice, ...]
     """The devices that have the whole slice."""
-    receivers: tuple[Device, ...]
+    receivers: tuple[MeshDevice, ...]
     """The devices that need it."""
 
     @cached_property
@@ -40,16 +40,16 @@ class UnitTask:
         return tuple(dict.fromkeys(device.host for device in self.senders))
 
     @cached_property
-    def local(self) -> tuple[Device, ...]:
+    def local(self) -> tuple[MeshDevice, ...]:
         """Return the receivers on hosts of which another device has the slice: it is copied inside
         the host."""
         return tuple(each for each in self.receivers if each.host in self.sender_hosts)
 
     @cached_property
-    def remote(self) -> Mapping[int, tuple[Device, ...]]:
+    def remote(self) -> Mapping[int, tuple[MeshDevice, ...]]:
         """Return, by host, the receivers to which it has to be sent."""
         near = {*self.sender_hosts}
-        found: dict[int, list[Device]] = {}
+        found: dict[int, list[MeshDevice]] = {}
         for each in self.receivers:
             if each.host not in near:
                 found.setdefault(each.host, []).append(each)
@@ -59,8 +59,8 @@ class UnitTask:
 def unit_tasks(
     tensor: int,
     item_bytes: int,
-    source: Sequence[tuple[Device, Box]],
-    destination: Sequence[tuple[Device, Box]],
+    source: Sequence[tuple[MeshDevice, Box]],
+    destination: Sequence[tuple[MeshDevice, Box]],
 ) -> list[UnitTask]:
     """Return the unit tasks of one tensor, by destination tile and then by source tile.
 
@@ -117,8 +117,8 @@ def overlap(one: Box, other: Box) -> Box | None:
     return tuple(bounds) if all(begin < end for begin, end in bounds) else None
 
 
-def _by_tile(tiles: Sequence[tuple[Device, Box]]) -> dict[Box, tuple[Device, ...]]:
-    found: dict[Box, list[Device]] = {}
+def _by_tile(tiles: Sequence[tuple[MeshDevice, Box]]) -> dict[Box, tuple[MeshDevice, ...]]:
+    found: dict[Box, list[MeshDevice]] = {}
     for device, box in tiles:
         if size_of(box):
             found.setdefault(box, []).append(device)

@@ -248,12 +248,12 @@ def test_chunks_of_a_host_that_is_no_member_or_of_a_shard_of_another_are_dropped
     group.network.settle()
     old = [each for each in recorded(group) if each[1].destination >> 28 == 14]
     number = group.prepare(MULTICAST)
-    stranger = ipv4("10.0.0.99")
+    newcomer = ipv4("10.0.0.99")
     forged = []
     for receiver, datagram in old:
         packet = Packet.decode(datagram.data)
         members = [agent.address for agent in group.agents if agent.address != datagram.source]
-        for source in (stranger, *members):
+        for source in (newcomer, *members):
             now = replace(
                 packet, immediate=packet.immediate & 0xFFFFFF | number << 24,
                 payload=bytes(len(packet.payload)),

@@ -15,11 +15,11 @@ from tests.support.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, GraphBuilder, Place
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, FlowPlace, GraphBuilder
 from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.pattern import shard_key, words
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.tensors import Box, Piece, Tensors, TensorShape, Tile, elements
+from weft.agents.collectives.tensors import Box, DeviceTile, Piece, Tensors, TensorShape, elements
 from weft.base.errors import InputError
 
 WHOLE = ((0, 60), (0, 500))
@@ -33,7 +33,7 @@ def request(graph: FlowGraph, tensors: Tensors, **more: Any) -> Request:
 def tensors_of(ranks: int) -> Tensors:
     """One tensor that rank 0 holds, and that all others must have in the end."""
     tiles = [
-        (Tile(f"{rank}", 0, WHOLE, (Piece(0, WHOLE, 1, 0),)),) if rank else ()
+        (DeviceTile(f"{rank}", 0, WHOLE, (Piece(0, WHOLE, 1, 0),)),) if rank else ()
         for rank in range(ranks)
     ]
     held = ((Piece(0, WHOLE, 0, 0),), *[()] * (ranks - 1))
@@ -47,9 +47,9 @@ def sizes(ranks: int) -> tuple[list[int], list[int]]:
 def chain(ranks: int) -> FlowGraph:
     """Rank 0 sends to rank 1, which sends on to rank 2, and so on."""
     builder = GraphBuilder()
-    flow = builder.flow(0, 1, SIZE_BYTES, place=Place(0, 0, 0))
+    flow = builder.flow(0, 1, SIZE_BYTES, place=FlowPlace(0, 0, 0))
     for rank in range(1, ranks - 1):
-        flow = builder.flow(rank, rank + 1, SIZE_BYTES, place=Place(1, 0, 0), follows=flow)
+        flow = builder.flow(rank, rank + 1, SIZE_BYTES, place=FlowPlace(1, 0, 0), follows=flow)
     return builder.build(*sizes(ranks))
 
 
@@ -103,12 +103,14 @@ def test_flows_wait_for_multicasts() -> None:
     """Rank 1 sends a flow when the multicast has come; rank 0 begins another when all have it."""
     builder = GraphBuilder()
     first = builder.multicast(0, {1: 0, 2: 0}, SIZE_BYTES, 0, 0)
-    builder.flow(1, 2, SIZE_BYTES, [(first[0], RECEIVED)], place=Place(1, 0, SIZE_BYTES))
-    builder.flow(0, 1, SIZE_BYTES, [(flow, DONE) for flow in first], place=Place(0, 0, SIZE_BYTES))
+    builder.flow(1, 2, SIZE_BYTES, [(first[0], RECEIVED)], place=FlowPlace(1, 0, SIZE_BYTES))
+    builder.flow(
+        0, 1, SIZE_BYTES, [(flow, DONE) for flow in first], place=FlowPlace(0, 0, SIZE_BYTES)
+    )
     graph = builder.build([SIZE_BYTES, 0, 0], [0, 2 * SIZE_BYTES, 2 * SIZE_BYTES])
     pieces = [Piece(0, WHOLE, 1, SIZE_BYTES * copy) for copy in range(2)]
     tiles = tuple(
-        tuple(Tile(f"{rank}.{copy}", 0, WHOLE, (pieces[copy],)) for copy in range(2))
+        tuple(DeviceTile(f"{rank}.{copy}", 0, WHOLE, (pieces[copy],)) for copy in range(2))
         for rank in (1, 2)
     )
     tensors = Tensors((TensorShape((60, 500), 4),), ((Piece(0, WHOLE, 0, 0),),), ((), *tiles))
@@ -134,7 +136,7 @@ def test_what_lacks_bytes_is_found() -> None:
     buffers[0][400] ^= 1
     wrong = [each for each in tensors.checks(1, (buffers[1], buffers[0]), SEED, 0) if each]
     assert wrong == ["byte 400 of tensor 0 on device 1 is wrong"]
-    uncovered = Tile("1", 0, WHOLE, (Piece(0, ((0, 59), (0, 500)), 1, 0),))
+    uncovered = DeviceTile("1", 0, WHOLE, (Piece(0, ((0, 59), (0, 500)), 1, 0),))
     lacking = Tensors(tensors.tensors, tensors.held, ((), (uncovered,)))
     with pytest.raises(InputError, match="have 29500 elements of 30000"):
         list(lacking.checks(1, (buffers[1], buffers[0]), SEED, 0))
@@ -176,7 +178,7 @@ def test_graphs_that_make_no_sense(change: dict[str, Any], message: str) -> None
 
 def test_bytes_outside_of_memory() -> None:
     builder = GraphBuilder()
-    builder.flow(0, 1, 100, place=Place(0, 1, 0))
+    builder.flow(0, 1, 100, place=FlowPlace(0, 1, 0))
     with pytest.raises(InputError, match="flow 0: its bytes are outside the memory of its ranks"):
         builder.build([100, 0], [0, 100])
 

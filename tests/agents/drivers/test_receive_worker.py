@@ -184,7 +184,7 @@ def hostile_datagram(draw: st.DrawFn) -> Datagram:
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> list[list[Datagram]]:
-    """Batches in which chunks are lost, repeated, late and spoiled, and strangers come between."""
+    """Batches in which chunks are lost, repeated, late and spoiled, and newcomers come between."""
     order = draw(st.permutations(GOOD)) if draw(st.booleans()) else list(GOOD)
     loss = draw(st.sets(st.integers(0, len(GOOD) - 1), max_size=8))
     found = [one for number, one in enumerate(order) if number not in loss]

@@ -15,7 +15,7 @@ from tests.support.memory_network import Faults, MemoryNetwork
 from weft.agents.collectives.mailbox import Mailbox, NotPassed, Passed, PeerLost
 from weft.agents.collectives.symmetric import SymmetricMemory
 from weft.agents.datagrams import Datagrams
-from weft.agents.fused.exchange import Arrived, Ended, Event, Exchange, Failed
+from weft.agents.fused.exchange import Arrived, CallEnded, Event, Exchange, Failed
 from weft.agents.participant import AgentGroup
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import TransportOptions
@@ -127,7 +127,7 @@ class Program:
                 assert place not in self.arrived
                 self.arrived.add(place)
                 self.check(event.source, event.index)
-            elif isinstance(event, Ended):
+            elif isinstance(event, CallEnded):
                 sizes = self.traffic[self.call]
                 assert self.arrived == {
                     (source, index)
@@ -337,7 +337,7 @@ def test_a_rank_that_is_in_the_call_before_ends_it_when_others_give_up(
         for rank, host in enumerate(hosts.ranks):
             for event in host.events():
                 told[rank].append(event)
-                if isinstance(event, Ended):
+                if isinstance(event, CallEnded):
                     if rank:
                         host.exchange.disagree(f"rank {rank} has no more memory")
                     else:
@@ -346,7 +346,7 @@ def test_a_rank_that_is_in_the_call_before_ends_it_when_others_give_up(
 
     run(hosts, done)
     for events in told.values():
-        assert [type(event) for event in events[:4]] == [Arrived, Arrived, Ended, Failed]
+        assert [type(event) for event in events[:4]] == [Arrived, Arrived, CallEnded, Failed]
         assert isinstance(events[3], Failed) and "no more memory" in events[3].error
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.support.fused_support import SMALL, operators, small
 
 from weft.agents.collectives.flow_graph import NONE, FlowGraph
-from weft.agents.fused.computation import ADD, FINISH, TILE, Layout, Program
-from weft.agents.fused.device import Device
+from weft.agents.fused.computation import ADD, FINISH, TILE, Layout, RankProgram
+from weft.agents.fused.device import ComputeDevice
 from weft.agents.fused.operator import Operator
-from weft.agents.fused.plan import COMPUTING, SENDING, Plan, Way, plan
+from weft.agents.fused.plan import COMPUTING, SENDING, FusedPlan, Way, plan
 from weft.agents.fused.registry import OPERATORS
 from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import InputError
@@ -29,7 +29,7 @@ EACH = pytest.mark.parametrize("name", [*OPERATORS])
 Bytes = npt.NDArray[np.uint8]
 
 
-def planned(operator: Operator, way: Way, device: Device) -> Plan:
+def planned(operator: Operator, way: Way, device: ComputeDevice) -> FusedPlan:
     return plan(operator.name, operator.sizes, operator.ranks, operator.seed, way, device)
 
 
@@ -55,9 +55,9 @@ def way_of(operator: Operator, **more: Any) -> st.SearchStrategy[Way]:
     return st.builds(Way, **some)
 
 
-def devices() -> st.SearchStrategy[Device]:
+def devices() -> st.SearchStrategy[ComputeDevice]:
     return st.builds(
-        Device, workgroups=st.integers(3, 6), slowdown=st.sampled_from([0.0, 1.0, 1e4])
+        ComputeDevice, workgroups=st.integers(3, 6), slowdown=st.sampled_from([0.0, 1.0, 1e4])
     )
 
 
@@ -95,12 +95,12 @@ def befores(graph: FlowGraph) -> list[set[int]]:
     return [found[task] for task in range(len(graph.source))]
 
 
-def tile_waits(made: Plan) -> dict[tuple[int, int], int]:
+def tile_waits(made: FusedPlan) -> dict[tuple[int, int], int]:
     """By rank and tile, the wait that computes it."""
     return {(w.rank, w.first): w.task for w in made.computation.work if w.what == TILE}
 
 
-def tiles_of_flow(made: Plan, operator: Operator, task: int) -> list[int]:
+def tiles_of_flow(made: FusedPlan, operator: Operator, task: int) -> list[int]:
     """The tiles whose bytes a flow brings from its source's buffer; none of inputs and of sums."""
     flow = flow_of(made.graph, task)
     if flow.memory:
@@ -114,7 +114,7 @@ def tiles_of_flow(made: Plan, operator: Operator, task: int) -> list[int]:
     ]
 
 
-def inputs_come(made: Plan, operator: Operator, rank: int) -> set[int]:
+def inputs_come(made: FusedPlan, operator: Operator, rank: int) -> set[int]:
     """The flows that bring inputs to a rank."""
     return {
         task
@@ -127,7 +127,7 @@ def inputs_come(made: Plan, operator: Operator, rank: int) -> set[int]:
 
 @given(operators(4), devices(), st.data())
 def test_a_slice_is_sent_after_its_tiles_and_has_whole_ones_of_one_owner(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator, adds_in_switches=False), "way")
     made = planned(operator, way, device)
@@ -157,7 +157,7 @@ def test_a_slice_is_sent_after_its_tiles_and_has_whole_ones_of_one_owner(
 
 @given(operators(4), devices(), st.data())
 def test_unfused_ranks_gather_everything_then_compute_everything_then_send(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator, fused=False), "way")
     operator, made = carried_out(operator, way), planned(operator, way, device)
@@ -181,7 +181,7 @@ def test_unfused_ranks_gather_everything_then_compute_everything_then_send(
 
 @given(operators(4), devices(), st.data())
 def test_fused_and_unfused_have_the_same_flows_and_additions(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator), "way")
     fused, unfused, communication = (
@@ -189,15 +189,15 @@ def test_fused_and_unfused_have_the_same_flows_and_additions(
         for fused, alone in ((True, ""), (False, ""), (False, "communication"))
     )
 
-    def flows(made: Plan) -> Counter[Flow]:
+    def flows(made: FusedPlan) -> Counter[Flow]:
         return Counter(flow_of(made.graph, task) for task in made.graph.flows.tolist())
 
-    def added(made: Plan) -> list[tuple[int, ...]]:
+    def added(made: FusedPlan) -> list[tuple[int, ...]]:
         kinds = {ADD, FINISH}
         work = made.computation.work
         return sorted((w.rank, w.what, w.first, w.size_bytes) for w in work if w.what in kinds)
 
-    def summed(made: Plan) -> list[Any]:
+    def summed(made: FusedPlan) -> list[Any]:
         return [(s.size_bytes, s.offset, s.target, s.owner) for s in made.graph.sums]
 
     assert flows(fused) == flows(unfused) == flows(communication)
@@ -210,7 +210,7 @@ def test_fused_and_unfused_have_the_same_flows_and_additions(
 
 @given(operators(4), devices(), st.data())
 def test_slices_are_as_large_as_they_may_be(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator, adds_in_switches=False), "way")
     made = planned(operator, way, device)
@@ -231,7 +231,7 @@ def test_slices_are_as_large_as_they_may_be(
 @pytest.mark.parametrize("order", [*ORDERS])
 def test_ranks_compute_slices_in_the_order_that_is_asked(name: str, order: str) -> None:
     way = Way(True, order=order, slice_bytes=1)
-    made = plan(name, small(name), 4, 1, way, Device(4))
+    made = plan(name, small(name), 4, 1, way, ComputeDevice(4))
     operator = OPERATORS[name](small(name), 4, 1)
     for rank in range(4):
         waits = sorted((w.task, w.first) for w in made.computation.work
@@ -250,7 +250,7 @@ def test_ranks_compute_slices_in_the_order_that_is_asked(name: str, order: str) 
 
 @given(operators(4), devices(), st.data())
 def test_workgroups_compute_and_put_or_some_only_put(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator), "way")
     operator, made = carried_out(operator, way), planned(operator, way, device)
@@ -297,7 +297,7 @@ def greedy_ns(costs: list[int], workgroups: int) -> int:
 
 @given(operators(4), devices(), st.data())
 def test_compute_ns_is_what_computing_alone_takes(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator, fused=False), "way")
     operator, made = carried_out(operator, way), planned(operator, way, device)
@@ -329,7 +329,7 @@ def test_compute_ns_is_what_computing_alone_takes(
 
 @given(operators(4), devices(), st.data())
 def test_fused_ends_no_later_than_unfused_where_bytes_take_no_time_but_for_its_puts(
-    operator: Operator, device: Device, data: st.DataObject
+    operator: Operator, device: ComputeDevice, data: st.DataObject
 ) -> None:
     way = data.draw(way_of(operator, fused=True, senders=0), "way")
     fused = planned(operator, way, device)
@@ -345,7 +345,7 @@ def test_fused_ends_no_later_than_unfused_where_bytes_take_no_time_but_for_its_p
 # -- acted out, in any order that the graph allows
 
 
-def steps(made: Plan, ranks: int, draw: Any) -> Iterator[int]:
+def steps(made: FusedPlan, ranks: int, draw: Any) -> Iterator[int]:
     """All tasks in an order drawn from those that the graph allows; of waits with a workgroup too,
     as if there were as many as one likes."""
     graph = made.graph
@@ -382,14 +382,14 @@ def test_in_any_order_that_the_graph_allows_every_rank_gets_its_result(
     alone = data.draw(st.sampled_from(["", "", "communication", "computation"]), "alone")
     way = data.draw(way_of(operator, alone=alone), "way")
     way = replace(way, fused=way.fused and not alone)
-    operator, made = carried_out(operator, way), planned(operator, way, Device(4))
+    operator, made = carried_out(operator, way), planned(operator, way, ComputeDevice(4))
     graph, ranks = made.graph, range(operator.ranks)
     assert graph.places is not None
     memories = [
         [np.full(size // 4, np.nan, np.float32).view(np.uint8) for size in sizes]
         for sizes in zip(graph.places.buffer_bytes, graph.places.output_bytes, strict=True)
     ]
-    programs = [Program(made.computation, rank, number) for rank in ranks]
+    programs = [RankProgram(made.computation, rank, number) for rank in ranks]
     for rank in ranks:
         for _ in programs[rank].fill(memories[rank][0]):
             pass
@@ -420,7 +420,7 @@ def test_in_any_order_that_the_graph_allows_every_rank_gets_its_result(
 def test_no_two_flows_or_sums_write_the_same_bytes(operator: Operator, data: st.DataObject) -> None:
     """And none writes where a tile or a sum of the rank itself goes."""
     way = data.draw(way_of(operator), "way")
-    operator, made = carried_out(operator, way), planned(operator, way, Device(4))
+    operator, made = carried_out(operator, way), planned(operator, way, ComputeDevice(4))
     graph = made.graph
     written: dict[int, list[tuple[int, int]]] = {rank: [] for rank in range(operator.ranks)}
     for task in graph.flows.tolist():
@@ -452,11 +452,11 @@ def test_no_two_flows_or_sums_write_the_same_bytes(operator: Operator, data: st.
 def test_one_workgroup_at_least_has_to_compute(senders: int, workgroups: int) -> None:
     name = "gemv-allreduce"
     with pytest.raises(InputError, match=rf"senders {senders} of {workgroups} workgroups: .*0 to"):
-        plan(name, small(name), 4, 0, Way(True, senders=senders), Device(workgroups))
+        plan(name, small(name), 4, 0, Way(True, senders=senders), ComputeDevice(workgroups))
 
 
 def test_a_device_takes_the_longer_of_computing_and_reading() -> None:
-    device = Device(8, slowdown=2.0, flops=1e9, memory_bytes_per_s=1e9, launch=10.0, put=3.0)
+    device = ComputeDevice(8, slowdown=2.0, flops=1e9, memory_bytes_per_s=1e9, launch=10.0, put=3.0)
     assert device.work_ns(1000, 500) == device.work_ns(500, 1000) == 1000 * 8 * 2
     assert (device.launch_ns, device.put_ns) == (20, 6)
     assert replace(device, slowdown=0.0).work_ns(10**12, 10**12) == 0
@@ -464,7 +464,7 @@ def test_a_device_takes_the_longer_of_computing_and_reading() -> None:
 
 def test_inputs_that_are_multicast_are_so_only_if_asked() -> None:
     def casts(name: str, way: Way, **more: Any) -> int:
-        return len(plan(name, small(name, **more), 4, 0, way, Device(4)).graph.multicasts)
+        return len(plan(name, small(name, **more), 4, 0, way, ComputeDevice(4)).graph.multicasts)
 
     for name in GIVING:
         assert casts(name, Way(True)) == 0 < casts(name, Way(True, multicasts=True))

@@ -7,7 +7,7 @@ import threading
 import time
 from itertools import pairwise
 
-from weft.agents.collectives.operation import Work
+from weft.agents.collectives.operation import ComputeRequest
 from weft.agents.drivers.computing import Computed, Workers
 
 DEADLINE_S = 60.0
@@ -41,7 +41,7 @@ def test_everything_is_done_once_and_by_no_more_threads_than_there_are() -> None
 
     try:
         for wait in range(30):
-            workers.begin(Work(7, wait, lambda wait=wait: compute(wait)))  # type: ignore[misc]
+            workers.begin(ComputeRequest(7, wait, lambda wait=wait: compute(wait)))  # type: ignore[misc]
         found = all_done(workers, 30)
     finally:
         workers.close()
@@ -57,7 +57,7 @@ def test_of_one_thread_work_is_done_in_order() -> None:
     order: list[int] = []
     try:
         for wait in range(20):
-            workers.begin(Work(0, wait, lambda wait=wait: order.append(wait)))  # type: ignore[misc]
+            workers.begin(ComputeRequest(0, wait, lambda wait=wait: order.append(wait)))  # type: ignore[misc]
         found = all_done(workers, 20)
     finally:
         workers.close()
@@ -71,8 +71,8 @@ def test_what_fails_says_why_and_others_go_on() -> None:
 
     workers = Workers(2)
     try:
-        workers.begin(Work(0, 0, fail))
-        workers.begin(Work(0, 1, lambda: None))
+        workers.begin(ComputeRequest(0, 0, fail))
+        workers.begin(ComputeRequest(0, 1, lambda: None))
         found = {each.work.wait: each.error for each in all_done(workers, 2)}
     finally:
         workers.close()
@@ -84,7 +84,7 @@ def test_without_anything_done_there_is_nothing_to_read() -> None:
     try:
         assert not select.select([workers.fileno()], [], [], 0)[0]
         assert workers.done() == []
-        workers.begin(Work(0, 0, lambda: None))
+        workers.begin(ComputeRequest(0, 0, lambda: None))
         all_done(workers, 1)
         assert not select.select([workers.fileno()], [], [], 0)[0] and workers.done() == []
     finally:
@@ -101,8 +101,8 @@ def test_closing_waits_for_what_is_under_way_and_begins_nothing_more() -> None:
         go_on.wait(DEADLINE_S)
         done.append("first")
 
-    workers.begin(Work(0, 0, first))
-    workers.begin(Work(0, 1, lambda: done.append("second")))
+    workers.begin(ComputeRequest(0, 0, first))
+    workers.begin(ComputeRequest(0, 1, lambda: done.append("second")))
     assert began.wait(DEADLINE_S)
     closing = threading.Thread(target=workers.close)
     closing.start()

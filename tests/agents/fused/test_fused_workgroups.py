@@ -15,8 +15,8 @@ from weft.agents.collectives.flow_graph import (
     NONE,
     RECEIVED,
     FlowGraph,
+    FlowPlace,
     GraphBuilder,
-    Place,
     Sum,
 )
 from weft.agents.collectives.flows_operation import Schedule
@@ -249,7 +249,7 @@ def mixed(draw: st.DrawFn, ranks: int) -> FlowGraph:
             pool = draw(st.sampled_from([NONE, 0, 0, 1]))
             events.append((builder.wait(source, delay_ns, after, pool=pool), DONE))
         else:
-            flow = builder.flow(source, destination, BYTES, after, place=Place(0, 0, 0))
+            flow = builder.flow(source, destination, BYTES, after, place=FlowPlace(0, 0, 0))
             events += [(flow, DONE), (flow, RECEIVED)]
     return build(builder, ranks)
 
@@ -341,7 +341,7 @@ def test_pools_that_there_are_not_are_refused(pool: int, pools: list[int], messa
 
 def test_a_flow_needs_no_workgroup_and_neither_does_a_wait_of_a_sum() -> None:
     builder = GraphBuilder()
-    builder.flow(0, 1, 8, place=Place(0, 0, 0))
+    builder.flow(0, 1, 8, place=FlowPlace(0, 0, 0))
     graph = build(builder, 2)
     with pytest.raises(InputError, match=r"task 0 .*pool 0: .*flows"):
         replace(graph, pool=(0,), pools=(1,))

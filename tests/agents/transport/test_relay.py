@@ -185,11 +185,11 @@ def test_what_the_table_does_not_know_is_left_to_python(block: int, length: int)
 def test_a_block_that_comes_again_or_from_somebody_else_is_left_to_python() -> None:
     pair = Pair()
     run = bounced(pair, 4, opened=False)
-    stranger, own = pair.a.create_rc(), pair.b.create_rc()
-    stranger.connect(own.local)
-    own.connect(stranger.local)
+    newcomer, own = pair.a.create_rc(), pair.b.create_rc()
+    newcomer.connect(own.local)
+    own.connect(newcomer.local)
     there = run.regions[1]
-    for queue_pair in (stranger, pair.left, pair.left):
+    for queue_pair in (newcomer, pair.left, pair.left):
         queue_pair.post_write(run.regions[0], 0, BLOCK_BYTES, there.address, there.rkey, 3 << 24)
         pair.settle()
     assert [each.qp for each in pair.at_b] == [own, pair.right]

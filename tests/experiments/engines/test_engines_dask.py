@@ -150,7 +150,7 @@ def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_
         assert ports
         assert str(planted) not in sys.path
         assert str(planted) not in workers.executor.submit(eval, "__import__('sys').path").result()
-        said = [stranger(port) for port in ports]
+        said = [newcomer(port) for port in ports]
     assert listening == {"0100007F"}  # 127.0.0.1
     assert not any(said), dict(zip(ports, said, strict=True))
     wait_until(lambda: not mine & forked(), "the cluster to end")
@@ -171,7 +171,7 @@ def forked() -> set[int]:
     return found
 
 
-def stranger(port: int) -> str:
+def newcomer(port: int) -> str:
     """What whoever connects hears: as they are, by TLS, by TLS with a certificate that they made,
     and from a web server. A scheduler or a worker of Dask that takes a connection says so at once.
     """

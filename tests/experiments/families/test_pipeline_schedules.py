@@ -24,7 +24,14 @@ from weft.experiments.families.pipeline.schedules import (
     make,
     peak_activations,
 )
-from weft.experiments.families.pipeline.timing import Links, Span, Times, Transfer, spans, timed
+from weft.experiments.families.pipeline.timing import (
+    ActionSpan,
+    Links,
+    Times,
+    Transfer,
+    spans,
+    timed,
+)
 
 PLAIN = ("gpipe", "1f1b", "eager-1f1b")
 
@@ -375,10 +382,10 @@ def test_a_stage_that_does_not_overlap_sends_before_its_next_action() -> None:
     schedule, times = make("gpipe", 3, 2), Times.equal(3, 10, 10, 0)
     links = {(0, 1): 3, (1, 2): 3, (0, 2): 5}
     timing = timed(schedule, times, links, overlap=False)
-    assert timing.spans[:2] == (Span(0, "F", 0, 0, 0, 10), Span(0, "F", 1, 0, 18, 28))
+    assert timing.spans[:2] == (ActionSpan(0, "F", 0, 0, 0, 10), ActionSpan(0, "F", 1, 0, 18, 28))
     assert timing.transfers[:2] == (Transfer(0, 1, 10, 13), Transfer(0, 2, 13, 18))
     beside = timed(schedule, times, links)
-    assert beside.spans[1] == Span(0, "F", 1, 0, 10, 20)
+    assert beside.spans[1] == ActionSpan(0, "F", 1, 0, 10, 20)
     assert beside.transfers[:2] == (Transfer(0, 1, 10, 13), Transfer(0, 2, 10, 15))
     assert spans(schedule, times, links) == beside.spans
 

@@ -28,7 +28,7 @@ from weft.experiments.families.resharding.cases import case
 from weft.experiments.families.resharding.choice import groups_of, time_ns
 from weft.experiments.families.resharding.meshes import Mesh
 from weft.experiments.families.resharding.names import AUTO, STRATEGIES
-from weft.experiments.families.resharding.plan import Plan, Tensor, plan
+from weft.experiments.families.resharding.plan import ReshardingPlan, Tensor, plan
 from weft.experiments.families.resharding.strategy import Flows
 from weft.experiments.families.resharding.timing import Links
 
@@ -36,7 +36,7 @@ HOSTS = 5
 RATE_BPS = 1_000_000_000
 
 
-def carried_by(found: Plan, strategy: str, block_bytes: int = 256) -> Carried:
+def carried_by(found: ReshardingPlan, strategy: str, block_bytes: int = 256) -> Carried:
     made = Carrier(Flows(HOSTS, RATE_BPS, 50.0, block_bytes), lambda host: (host // 2,))
     made.add(found, STRATEGIES[strategy])
     return made.carried()
@@ -343,7 +343,7 @@ def test_frames_of_a_multicast() -> None:
     assert found.tolist() == [4096 + 70, 1 + 70]
 
 
-def plan_of(number: int) -> Plan:
+def plan_of(number: int) -> ReshardingPlan:
     one = case(number)
     tensor = Tensor(one.shape, "int32", one.source_spec, one.destination_spec)
     return plan(one.source, one.destination, [tensor])

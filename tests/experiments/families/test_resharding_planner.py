@@ -27,10 +27,10 @@ from weft.experiments.families.resharding.balancers import BALANCERS, balanced
 from weft.experiments.families.resharding.bounds import lower_bound, outgoing_bytes
 from weft.experiments.families.resharding.cases import Case, case, one_to_many
 from weft.experiments.families.resharding.exact import MOST_JOBS, solve
-from weft.experiments.families.resharding.jobs import Choice, Job, makespan, times
-from weft.experiments.families.resharding.meshes import Device, Mesh
+from weft.experiments.families.resharding.jobs import Job, SenderChoice, makespan, times
+from weft.experiments.families.resharding.meshes import Mesh, MeshDevice
 from weft.experiments.families.resharding.names import BALANCES
-from weft.experiments.families.resharding.plan import Plan, Resharding, Tensor, plan
+from weft.experiments.families.resharding.plan import Resharding, ReshardingPlan, Tensor, plan
 from weft.experiments.families.resharding.specs import (
     Spec,
     check_text_cuts,
@@ -66,7 +66,12 @@ QUICK = ("none", "least-loaded", "greedy", "dfs", "best")
 def test_devices_are_in_row_major_order() -> None:
     mesh = Mesh((5, 2), 2)
     assert mesh.shape == (2, 2)
-    assert mesh.mesh_devices == (Device(5, 0), Device(5, 1), Device(2, 0), Device(2, 1))
+    assert mesh.mesh_devices == (
+        MeshDevice(5, 0),
+        MeshDevice(5, 1),
+        MeshDevice(2, 0),
+        MeshDevice(2, 1),
+    )
     assert [mesh.coordinates(device) for device in range(4)] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     cube = Mesh((0, 1), 4, (2, 2, 2), ("pp", "dp", "tp"))
     places = [np.unravel_index(device, cube.shape) for device in range(8)]
@@ -274,7 +279,7 @@ def chunks(indices: list[int], parts: int) -> list[list[int]]:
     return [indices[size * number : size * (number + 1)] for number in range(parts)]
 
 
-def masks(mesh: Mesh, spec: Spec, shape: tuple[int, ...]) -> dict[Device, np.ndarray]:
+def masks(mesh: Mesh, spec: Spec, shape: tuple[int, ...]) -> dict[MeshDevice, np.ndarray]:
     """Return which elements each device has, as a bool array of the tensor's shape."""
     found = {}
     for number, device in enumerate(mesh.mesh_devices):
@@ -363,8 +368,8 @@ def test_tasks_are_by_destination_tile_and_then_by_source_tile() -> None:
         ((row, row + 1), (column, column + 2)) for column in (0, 2) for row in range(4)
     ]
     first = one.unit_tasks()[0]
-    assert first.senders == (Device(0, 0), Device(1, 0))
-    assert first.remote == {2: tuple(Device(2, local) for local in range(4))}
+    assert first.senders == (MeshDevice(0, 0), MeshDevice(1, 0))
+    assert first.remote == {2: tuple(MeshDevice(2, local) for local in range(4))}
     # Source tiles are in the order of the devices that have them: here columns first.
     turned = Resharding(Mesh((0, 1), 2), Mesh((2,), 1), (Tensor((2, 2), "int32", "S1S0", "RR"),))
     assert [task.box for task in turned.unit_tasks()] == [
@@ -377,8 +382,8 @@ def test_devices_of_both_meshes_receive_only_what_they_lack() -> None:
     mesh = Mesh((0, 1), 2)
     found = plan(mesh, mesh, [Tensor((8,), "int32", "S0", "R")])
     assert [task.remote for task in found.tasks] == [
-        {1: (Device(1, 0), Device(1, 1))},
-        {0: (Device(0, 0), Device(0, 1))},
+        {1: (MeshDevice(1, 0), MeshDevice(1, 1))},
+        {0: (MeshDevice(0, 0), MeshDevice(0, 1))},
     ]
     assert found.outgoing_bytes == found.incoming_bytes == {0: 16, 1: 16}
     assert found.makespan_bytes == found.bound_bytes == 16
@@ -391,7 +396,7 @@ def test_devices_of_both_meshes_receive_only_what_they_lack() -> None:
     # Within one host all is copied, and there is nothing to send.
     alone = Mesh((3,), 2)
     found = plan(alone, alone, [Tensor((8,), "int32", "S1", "R")])
-    assert [task.local for task in found.tasks] == [(Device(3, 1),), (Device(3, 0),)]
+    assert [task.local for task in found.tasks] == [(MeshDevice(3, 1),), (MeshDevice(3, 0),)]
     assert (found.order, found.senders, found.spans) == ((0, 1), {}, {})
     assert found.makespan_bytes == found.bound_bytes == lower_bound_bytes(found.tasks) == 0
 
@@ -410,7 +415,7 @@ def test_large_meshes_are_cut_without_looking_at_all_pairs() -> None:
 # -- Plans -----------------------------------------------------------------------------------------
 
 
-def check(found: Plan) -> None:
+def check(found: ReshardingPlan) -> None:
     """Check that a plan can be carried out by the model, and what it says of itself."""
     sent = [number for number, task in enumerate(found.tasks) if task.remote]
     assert sorted(found.senders) == sorted(found.spans) == sent
@@ -454,7 +459,7 @@ def test_every_balancer_makes_a_plan_that_can_be_carried_out(one: Resharding, se
 
 def test_devices_of_a_host_take_turns_in_sending() -> None:
     found = plan(Mesh((0,), 4), Mesh((1,), 4), [Tensor((8,), "int32", "R", "S1")])
-    assert sorted(found.senders.values()) == [Device(0, local) for local in range(4)]
+    assert sorted(found.senders.values()) == [MeshDevice(0, local) for local in range(4)]
 
 
 def test_a_plan_is_the_same_again() -> None:
@@ -566,7 +571,7 @@ KNOWN = {
 }
 
 
-def planned(one: Case, balance: str = "best") -> Plan:
+def planned(one: Case, balance: str = "best") -> ReshardingPlan:
     tensor = Tensor(one.shape, one.dtype, one.source_spec, one.destination_spec)
     return plan(one.source, one.destination, [tensor], balance)
 
@@ -594,7 +599,7 @@ def test_the_first_replica_is_as_bad_as_worked_out_by_hand() -> None:
 def test_one_device_sends_to_many(hosts: int, devices: int) -> None:
     found = planned(one_to_many(hosts, devices))
     (task,) = found.tasks
-    assert (task.size_bytes, task.senders) == (1 << 30, (Device(0, 0),))
+    assert (task.size_bytes, task.senders) == (1 << 30, (MeshDevice(0, 0),))
     assert [*task.remote] == [*range(1, hosts + 1)]
     assert len(task.receivers) == hosts * devices
     assert found.makespan_bytes == found.bound_bytes == 1 << 30
@@ -637,9 +642,9 @@ def test_the_names_of_balancers_are_those_that_can_be_asked_for() -> None:
 
 def test_jobs_begin_when_all_links_are_free() -> None:
     jobs = [Job(4, (0,), (2,)), Job(3, (0, 1), (3,)), Job(5, (1,), (2, 3))]
-    assert times(jobs, Choice((0, 1, 1), (0, 1, 2))) == [(0, 4), (0, 3), (4, 9)]
-    assert times(jobs, Choice((0, 0, 1), (2, 1, 0))) == [(8, 12), (5, 8), (0, 5)]
-    assert makespan(jobs, Choice((0, 0, 1), (2, 1, 0))) == 12
+    assert times(jobs, SenderChoice((0, 1, 1), (0, 1, 2))) == [(0, 4), (0, 3), (4, 9)]
+    assert times(jobs, SenderChoice((0, 0, 1), (2, 1, 0))) == [(8, 12), (5, 8), (0, 5)]
+    assert makespan(jobs, SenderChoice((0, 0, 1), (2, 1, 0))) == 12
     assert lower_bound(jobs) == 9
 
 
@@ -648,7 +653,7 @@ def test_any_jobs_get_one_sender_each_and_an_order(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balance, "DFS_CHOICES", 10_000)
-    assert balanced(name, [], 1) == Choice((), ())
+    assert balanced(name, [], 1) == SenderChoice((), ())
     for seed in range(20):
         jobs = some_jobs(seed, 1 + seed)
         choice = balanced(name, jobs, seed)
@@ -726,7 +731,7 @@ def test_bounds_of_very_many_sets_of_senders_are_found_by_the_linear_program() -
 
 def brute(jobs: list[Job]) -> int:
     return min(
-        makespan(jobs, Choice(senders, order))
+        makespan(jobs, SenderChoice(senders, order))
         for senders in product(*(job.senders for job in jobs))
         for order in permutations(range(len(jobs)))
     )
@@ -770,7 +775,7 @@ def test_the_exact_solver_says_how_much_is_too_much() -> None:
     jobs = some_jobs(1, MOST_JOBS + 1)
     with pytest.raises(InputError, match="'exact' solves 16 slices at most, and 17 have to be"):
         solve(jobs)
-    assert solve([]).choice == Choice((), ())
+    assert solve([]).choice == SenderChoice((), ())
 
 
 @pytest.mark.usefixtures("no_bound")

@@ -109,4 +109,4 @@ def test_the_default_that_help_shows_is_what_is_filled_in(
 ) -> None:
     (row,) = (each for each in OPTIONS.values() if each.field == field)
     filled_in = row.kind.write(getattr(Scenario(**asked), field))
-    assert filled_in in re.findall(r"\w+", row.otherwise or "")
+    assert filled_in in re.findall(r"\w+", row.default_text or "")

@@ -26,7 +26,7 @@ from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.faults import Fault, Outage
 from weft.topo.faults.schedule import Notices, known_from_start, links_of
-from weft.topo.worlds.emulated.outages import Network as Carried
+from weft.topo.worlds.emulated.outages import OutageNetwork as Carried
 from weft.topo.worlds.emulated.outages import Outages
 
 LINK = "leaf0-spine1"

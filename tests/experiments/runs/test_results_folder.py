@@ -15,7 +15,7 @@ from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
 from weft.experiments.runs.folder import ResultsFolder
-from weft.experiments.runs.runner import Outcome, run_to_folder
+from weft.experiments.runs.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, read_file
 
@@ -35,7 +35,7 @@ x = "ranks"
 """
 
 
-def run(out: Path, **options: Any) -> Outcome:
+def run(out: Path, **options: Any) -> RunOutcome:
     scenario = Scenario(
         world="simulated", topology="single", hosts_per_leaf=2, size_bytes=1024,
         algorithms=("ring",), **options,
@@ -43,7 +43,7 @@ def run(out: Path, **options: Any) -> Outcome:
     return run_to_folder(scenario, progress=Progress.silent(), out=out)
 
 
-def run_plotted(folder: Path, out: Path) -> Outcome:
+def run_plotted(folder: Path, out: Path) -> RunOutcome:
     (folder / "plotted.toml").write_text(PLOTTED)
     experiment: Experiment = read_file(folder / "plotted.toml", {})
     return run_to_folder(experiment, progress=Progress.silent(), out=out)

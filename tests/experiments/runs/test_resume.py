@@ -18,7 +18,7 @@ from weft.base.progress import Progress
 from weft.experiments.results.results import Results
 from weft.experiments.runs import here, identity, points, simulation
 from weft.experiments.runs.arrivals import Arrivals
-from weft.experiments.runs.runner import Outcome, run_to_folder
+from weft.experiments.runs.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.sweep import Experiment, read_file
 
 SWEEP = """
@@ -39,7 +39,7 @@ def sweep(folder: Path, text: str = SWEEP) -> Experiment:
     return read_file(folder / "sizes.toml")
 
 
-def go(folder: Path, text: str = SWEEP, **options: Any) -> Outcome:
+def go(folder: Path, text: str = SWEEP, **options: Any) -> RunOutcome:
     out = folder / "out"
     return run_to_folder(sweep(folder, text), progress=Progress.silent(), out=out, **options)
 

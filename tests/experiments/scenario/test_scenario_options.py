@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from tests.support.cli_support import WEFT
 
-from weft.experiments.scenario.asked import OPTIONS, is_heeded
+from weft.experiments.scenario.asked import OPTIONS, is_used
 from weft.experiments.scenario.families import choices
 
 OTHERS = {"--out", "--json", "--events", "--on", "--resume", "--help", "-h"}
@@ -40,8 +40,8 @@ def test_after_a_collective_the_options_that_it_heeds_are_offered_and_no_others(
 ) -> None:
     found = offered("run", collective, "--")
     assert OTHERS - {"-h"} <= found
-    heeded = {name for name, row in OPTIONS.items() if is_heeded(row, collective)}
-    assert named(found - OTHERS) == heeded - {"collective"}
+    used = {name for name, row in OPTIONS.items() if is_used(row, collective)}
+    assert named(found - OTHERS) == used - {"collective"}
 
 
 def test_only_options_that_allreduce_heeds_are_offered_after_it() -> None:

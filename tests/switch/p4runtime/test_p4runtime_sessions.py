@@ -511,14 +511,14 @@ def test_clients_are_served_with_tls(dataplane: Dataplane, tmp_path: Path) -> No
         serve(control, 1, "localhost:0", Credentials(b"no certificate", key))
     server = serve(control, 1, "localhost:0", Credentials(certificate, key, certificate, True))
     request = p4runtime_pb2.CapabilitiesRequest()
-    stranger = grpc.ssl_channel_credentials(certificate)
+    newcomer = grpc.ssl_channel_credentials(certificate)
     known = grpc.ssl_channel_credentials(certificate, key, certificate)
     try:
         with grpc.secure_channel(server.address, known) as channel:
             stub = stub_of(channel)
             assert stub.Capabilities(request, timeout=120).p4runtime_api_version
         for channel in (
-            grpc.secure_channel(server.address, stranger), grpc.insecure_channel(server.address)
+            grpc.secure_channel(server.address, newcomer), grpc.insecure_channel(server.address)
         ):  # fmt: skip
             with channel, pytest.raises(grpc.RpcError) as refused:
                 stub_of(channel).Capabilities(request, timeout=120)

@@ -24,7 +24,7 @@ from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
-from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress
+from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -203,10 +203,10 @@ def test_results_can_be_written_as_json() -> None:
 
 
 def test_wrong_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoil(operation: Operation) -> None:
+    def spoil(operation: SimulatedOperations) -> None:
         operation._jobs[1][0].buffer.view(np.uint8)[5007] ^= 1
 
-    monkeypatch.setattr(Operation, "_check_ended", spoil)
+    monkeypatch.setattr(SimulatedOperations, "_check_ended", spoil)
     with network(leaf_spine(1, 1, 3)) as net:
         results = net.run("ring", 5000)
     assert [result.verified for result in results] == [True, False, True]

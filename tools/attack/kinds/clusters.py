@@ -83,14 +83,14 @@ def attack(trial: Trial) -> str:
                 struck |= new
                 if new:
                     seed = random.randrange(1 << 32)
-                    heard += held.enter_context(_stranger(sorted(new), ways, made, seed))
+                    heard += held.enter_context(_newcomer(sorted(new), ways, made, seed))
                 time.sleep(0.1)
             status = weft.wait("its start, with connections that nobody closes")
         weft.check_speech()
         if ran := sorted(path.name for path in made.iterdir()):
-            raise Broken(f"a stranger's code has run: {', '.join(ran)}{weft.said()}")
+            raise Broken(f"a newcomer's code has run: {', '.join(ran)}{weft.said()}")
         if heard:
-            raise Broken(f"a stranger was answered: {'; '.join(heard[:5])}{weft.said()}")
+            raise Broken(f"a newcomer was answered: {'; '.join(heard[:5])}{weft.said()}")
         if status not in (0, 1, 2) or (status and "weft: " not in weft.errors):
             raise Broken(f"status {status}{weft.said()}")
         if status == 0 and not (trial.folder / "out" / "results.json").exists():
@@ -139,7 +139,7 @@ def _ports(weft: WeftProcess) -> set[int]:
 
 
 @contextlib.contextmanager
-def _stranger(ports: Sequence[int], ways: Sequence[str], made: Path, seed: int) -> Iterator[Any]:
+def _newcomer(ports: Sequence[int], ways: Sequence[str], made: Path, seed: int) -> Iterator[Any]:
     """What a process of another user hears at ports; within the block it holds connections."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
@@ -148,7 +148,7 @@ def _stranger(ports: Sequence[int], ways: Sequence[str], made: Path, seed: int) 
     there.close()
     try:
         if not here.poll(STRIKES_S):
-            raise Broken(f"a stranger has not ended with ports {ports} within {STRIKES_S:g} s")
+            raise Broken(f"a newcomer has not ended with ports {ports} within {STRIKES_S:g} s")
         told = here.recv()
         if isinstance(told, str):
             raise Broken(f"the attacker itself failed: {told}")
@@ -184,7 +184,7 @@ async def _strike(
     random: Random,
     held: list[socket.socket],
 ) -> list[str]:
-    """Try all ways at all ports; what was heard that a stranger must not."""
+    """Try all ways at all ports; what was heard that a newcomer must not."""
     if "holds" in ways:
         for port in ports:
             for _ in range(random.randint(1, MOST_HELD)):

@@ -48,9 +48,9 @@ def attack(trial: Trial) -> str:
             if one.returncode or not said.startswith("weft "):
                 raise Broken(f"status {one.returncode}, {said!r}, {errors!r}")
             holders = [line for line in errors.splitlines() if line.startswith("  process ")]
-            strangers = [line for line in holders if f"process {os.getpid()} of" not in line]
-            if strangers and not is_held:
-                raise Broken(f"nobody held the lock, and it names {strangers}")
+            newcomers = [line for line in holders if f"process {os.getpid()} of" not in line]
+            if newcomers and not is_held:
+                raise Broken(f"nobody held the lock, and it names {newcomers}")
     return f"{number} starts"
 
 

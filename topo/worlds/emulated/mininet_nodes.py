@@ -110,7 +110,7 @@ class RunNode(Node):
         return "".join(said)
 
     def _interrupt(self) -> None:
-        """End the shell's command by Ctrl-C, or with its shell if it does not heed that."""
+        """End the shell's command by Ctrl-C, or with its shell if it does not use that."""
         self.sendInt()
         end = time.monotonic() + STATUS_DEADLINE_S
         while self.waiting and time.monotonic() < end:

@@ -21,7 +21,7 @@ from weft.topo.network import Direction, Host, Topology
 
 
 @dataclass(frozen=True)
-class Network:
+class OutageNetwork:
     """The network that outages are carried out on; see
     `weft.topo.faults.schedule.FaultyNetwork`."""
 
@@ -53,7 +53,7 @@ class Outages:
     """
 
     def __init__(
-        self, faults: Sequence[Fault], network: Network, notice_after_ns: int | None = None
+        self, faults: Sequence[Fault], network: OutageNetwork, notice_after_ns: int | None = None
     ) -> None:
         """Prepare the outages; they begin with `begin`.
 

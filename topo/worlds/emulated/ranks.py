@@ -10,7 +10,7 @@ from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.ranks import RankConfig, RankReport
 from weft.topo.network import Topology, slowest_bps
-from weft.topo.worlds.emulated.outages import Network, Outages
+from weft.topo.worlds.emulated.outages import OutageNetwork, Outages
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.processors import CpuTimes, read_cpu_times
 from weft.topo.worlds.world import Advance, Order
@@ -19,7 +19,7 @@ CHECK_S = 0.1
 """The least time between two looks at the processes that a network consists of."""
 
 
-class UpNetwork(Protocol):
+class RanksNetwork(Protocol):
     """What ranks need of their network."""
 
     topology: Topology
@@ -36,7 +36,7 @@ class UpNetwork(Protocol):
 class Gathering:
     """Ranks that have been started, and where they meet. They end with the block."""
 
-    def __init__(self, order: Order, network: UpNetwork, launcher: Launcher) -> None:
+    def __init__(self, order: Order, network: RanksNetwork, launcher: Launcher) -> None:
         topology = network.topology
         self.wanted = order.name, order.operation, order.cast
         name, operation, cast = self.wanted
@@ -131,7 +131,7 @@ class Watch:
 class Ranks:
     """The ranks of a network: those that run now, and what forks them."""
 
-    def __init__(self, network: UpNetwork) -> None:
+    def __init__(self, network: RanksNetwork) -> None:
         self._network = network
         self._launcher: Launcher | None = None
         self._early: Gathering | None = None
@@ -175,7 +175,7 @@ class Ranks:
             pids = {host: meeting.pids[process] for process, host in enumerate(hosts)}
             outages = Outages(
                 order.faults,
-                Network(network.topology, order.lead_around, network.set_rates, pids),
+                OutageNetwork(network.topology, order.lead_around, network.set_rates, pids),
                 order.notice_after_ns,
             )
             stack.callback(outages.end)

@@ -41,7 +41,7 @@ class SimulatedProgress:
         return min(1.0, self.received_bytes / self.expected_bytes) if self.expected_bytes else 1.0
 
 
-class Operation:
+class SimulatedOperations:
     """The operations of one run, with their agents, buffers and results."""
 
     def __init__(

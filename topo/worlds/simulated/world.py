@@ -34,7 +34,7 @@ from weft.topo.figures import check_link_figures
 from weft.topo.interfaces import check_path_mtu
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated.fabric import Fabric
-from weft.topo.worlds.simulated.operation import Operation, SimulatedProgress
+from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
 from weft.topo.worlds.world import Advance, Order, World
 
@@ -176,7 +176,9 @@ class SimulatedWorld(World):
         if cast is None:
             addresses = [host.ip for host in self.topology.hosts]
             cast = Cast.of_one_team(addresses, [ipv4_text(group) for group in groups])
-        running = Operation(self.fabric, self.path_mtu, self.memory, operation, progress, cast)
+        running = SimulatedOperations(
+            self.fabric, self.path_mtu, self.memory, operation, progress, cast
+        )
         try:
             return running.run(chosen, load_bin_ns, notice_after_ns, noticed)
         finally:

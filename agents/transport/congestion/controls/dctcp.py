@@ -15,7 +15,7 @@ class Dctcp(CongestionControl):
 
     name = "dctcp"
     about = "marks"
-    heeds_marks = True
+    reacts_to_marks = True
 
     def first_window(self, endpoint: at.EndpointState, pair: at.PairState) -> int:
         """See `CongestionControl.first_window`."""

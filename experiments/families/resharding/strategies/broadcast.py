@@ -4,8 +4,8 @@ blocks)."""
 
 from collections.abc import Mapping, Sequence
 
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, Place
-from weft.experiments.families.resharding.strategy import Brought, Event, Flows, Strategy, Transfer
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowPlace
+from weft.experiments.families.resharding.strategy import Delivery, Event, Flows, Strategy, Transfer
 
 
 class Broadcast(Strategy):
@@ -16,7 +16,7 @@ class Broadcast(Strategy):
     position = 0
     colours = ("#d55e00", "#f08c3c")
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """See `Strategy`."""
         size_bytes = transfer.size_bytes
         copies = {need.host: flows.room(need.host, size_bytes) for need in transfer.needs}
@@ -27,14 +27,14 @@ class Broadcast(Strategy):
         free = ((flow, DONE),)
         here = first
         for other in others:
-            where = Place(1, copies[here], copies[other])
+            where = FlowPlace(1, copies[here], copies[other])
             flow = flows.builder.flow(here, other, size_bytes, place=where, follows=flow)
             received[other] = ((flow, RECEIVED),)
             passed_on[here] = ((flow, DONE),)
             here = other
         there = shared(flows, transfer, received)
         freed = {host: (*events, *passed_on.get(host, ())) for host, events in received.items()}
-        return Brought({host: (copies[host],) for host in copies}, free, freed, there)
+        return Delivery({host: (copies[host],) for host in copies}, free, freed, there)
 
 
 def shared(

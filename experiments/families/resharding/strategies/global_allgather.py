@@ -4,9 +4,9 @@ from each other around a ring of the hosts (MLSys 2023, arXiv 2211.05322, sectio
 
 from collections.abc import Mapping, Sequence
 
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, Place
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowPlace
 from weft.experiments.families.resharding.strategy import (
-    Brought,
+    Delivery,
     Event,
     Flows,
     Need,
@@ -24,7 +24,7 @@ class GlobalAllgather(Strategy):
     position = 4
     colours = ("#009e73", "#3fc79e")
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """See `Strategy`."""
         hosts = [need.host for need in transfer.needs]
         copies = {host: flows.room(host, transfer.size_bytes) for host in hosts}
@@ -54,7 +54,7 @@ class GlobalAllgather(Strategy):
             for need in transfer.needs
         }
         free = {host: tuple(events) for host, events in received.items()}
-        return Brought({host: (copies[host],) for host in hosts}, tuple(sent), free, there)
+        return Delivery({host: (copies[host],) for host in hosts}, tuple(sent), free, there)
 
     def _pass_around(
         self, flows: Flows, hosts: Sequence[int], place: int, share: tuple[int, int],
@@ -67,7 +67,7 @@ class GlobalAllgather(Strategy):
         for step in range(len(hosts) - 1 if size_bytes else 0):
             here = hosts[(place + step) % len(hosts)]
             other = hosts[(place + step + 1) % len(hosts)]
-            where = Place(1, copies[here] + begin, copies[other] + begin)
+            where = FlowPlace(1, copies[here] + begin, copies[other] + begin)
             followed = flows.builder.flow(
                 here, other, size_bytes, () if step else before[here], place=where,
                 follows=followed,

@@ -4,10 +4,10 @@ What is lost is read from the sender (`weft.agents.collectives.multicast_flows`)
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.families.resharding.strategies.broadcast import Broadcast, shared
-from weft.experiments.families.resharding.strategy import Brought, Flows, Strategy, Transfer
+from weft.experiments.families.resharding.strategy import Delivery, Flows, Strategy, Transfer
 
 
-class Multicast(Strategy):
+class MulticastStrategy(Strategy):
     """The strategy ``multicast``; see the module. To a single host it is one flow."""
 
     name = "multicast"
@@ -16,7 +16,7 @@ class Multicast(Strategy):
     colours = ("#0072b2", "#5aaae6")
     multicasts = True
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """See `Strategy`."""
         if len(transfer.needs) == 1:
             return Broadcast().add(flows, transfer)
@@ -30,7 +30,7 @@ class Multicast(Strategy):
         }
         free = tuple((number, DONE) for number in numbers)
         there = shared(flows, transfer, received)
-        return Brought({host: (copies[host],) for host in copies}, free, received, there)
+        return Delivery({host: (copies[host],) for host in copies}, free, received, there)
 
 
-STRATEGIES = (Multicast(),)
+STRATEGIES = (MulticastStrategy(),)

@@ -3,7 +3,7 @@ host (MLSys 2023, arXiv 2211.05322, section 3.1: A x B x t for A hosts of B devi
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.families.resharding.strategy import (
-    Brought,
+    Delivery,
     Event,
     Flows,
     Strategy,
@@ -20,7 +20,7 @@ class SendRecv(Strategy):
     position = 2
     colours = ("#e69f00", "#f3bd4a")
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """See `Strategy`."""
         copies: dict[int, tuple[int, ...]] = {}
         sent: list[Event] = []
@@ -36,7 +36,7 @@ class SendRecv(Strategy):
             ]
             sent += [(number, DONE) for number in numbers]
             received[need.host] = tuple((number, RECEIVED) for number in numbers)
-        return Brought(copies, tuple(sent), received, received)
+        return Delivery(copies, tuple(sent), received, received)
 
 
 class SendRecvAllgather(Strategy):
@@ -48,7 +48,7 @@ class SendRecvAllgather(Strategy):
     position = 3
     colours = ("#cc79a7", "#e09cc2")
 
-    def add(self, flows: Flows, transfer: Transfer) -> Brought:
+    def add(self, flows: Flows, transfer: Transfer) -> Delivery:
         """See `Strategy`."""
         copies: dict[int, tuple[int, ...]] = {}
         sent: list[Event] = []
@@ -65,7 +65,7 @@ class SendRecvAllgather(Strategy):
             events = received[need.host] = tuple((number, RECEIVED) for number in numbers)
             more_bytes = (need.devices - 1) * transfer.size_bytes
             there[need.host] = flows.copied(need.host, more_bytes, events)
-        return Brought(copies, tuple(sent), received, there)
+        return Delivery(copies, tuple(sent), received, there)
 
 
 STRATEGIES = (SendRecv(), SendRecvAllgather())
