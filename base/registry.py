@@ -173,7 +173,8 @@ class Registry(Mapping[str, One]):
 
     def _modules(self) -> Mapping[str, Path]:
         """Return the modules of Weft's own objects, by their names in the package."""
-        folder = Path(import_module(self._package).__path__[0])
+        root, *below = self._package.split(".")  # packages on the way may import much
+        folder = Path(import_module(root).__path__[0], *below)
         files = sorted(folder.glob(f"*/{self._module}.py" if self._module else "*.py"))
         named = {".".join(each.relative_to(folder).with_suffix("").parts): each for each in files}
         named.pop("__init__", None)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.congestion import CONTROLS
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import board_layout as at_board
@@ -23,7 +24,6 @@ from weft.agents.transport import layout as at
 from weft.agents.transport import relay_layout as at_relay
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.congestion.control import control_of, set_options
-from weft.agents.transport.congestion.names import CONTROLS
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch

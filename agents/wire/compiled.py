@@ -6,6 +6,7 @@ from weft.base.jit import Jit
 
 _AGENTS = Path(__file__).resolve().parent.parent
 _SOURCES = (
+    "congestion.py",
     "datagrams.py",
     "wire/*.py",
     "transport/*layout.py",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from weft.agents.transport.congestion.names import reacts_to_marks
+from weft.agents.congestion import reacts_to_marks
 from weft.base.units import format_rate
 from weft.experiments.results.results import (
     FAILED,

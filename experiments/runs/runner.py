@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.fixed_point import losses, saturation
-from weft.agents.transport.congestion.names import reacts_to_marks
+from weft.agents.congestion import reacts_to_marks
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held

@@ -14,7 +14,7 @@ from weft.agents.collectives.names import (
     OPS,
     ROOTED,
 )
-from weft.agents.transport.congestion.names import (
+from weft.agents.congestion import (
     CONTROLS,
 )
 from weft.base.errors import InputError

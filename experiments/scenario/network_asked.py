@@ -3,7 +3,7 @@ how flows go over it."""
 
 from dataclasses import dataclass, replace
 
-from weft.agents.transport.congestion.names import (
+from weft.agents.congestion import (
     CONTROLS,
     described_controls,
     marking_controls,
@@ -166,7 +166,7 @@ class NetworkAsked:
         f"Senders react {described_controls()}.",
         group=TRANSPORT,
         default_text="by paths",
-        choices=CONTROLS,
+        choices=tuple(CONTROLS),
     )
     """The congestion control (`weft.agents.transport.congestion`): with ``window`` the reliable
     transport reacts to losses alone; with ``dctcp`` also to marks of the switches' queues, as

@@ -7,7 +7,7 @@ from dataclasses import field, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
-from weft.agents.transport.congestion.names import CONTROLS
+from weft.agents.congestion import CONTROLS
 from weft.base.errors import refuse
 from weft.base.option import GROUPS, Option
 from weft.base.registry import Registry

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from weft.agents.transport.congestion.names import controls_by, marking_controls, reacts_to_marks
+from weft.agents.congestion import controls_by, marking_controls, reacts_to_marks
 from weft.base.errors import InputError, refuse
 from weft.base.option import whole
 from weft.base.units import format_duration

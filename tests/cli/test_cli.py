@@ -48,6 +48,16 @@ start()
 """
 
 
+def test_the_command_line_starts_without_what_only_runs_need(tmp_path: Path) -> None:
+    code = "import sys, weft.cli.command_line; print({'numpy', 'llvmlite'} & set(sys.modules))"
+    subprocess.run([*WEFT, "--version"], cwd=tmp_path, env=ENVIRONMENT, check=True)  # keeps facts
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT, text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
+    assert done.stdout == "set()\n"
+
+
 @pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "--help"]])
 def test_output_that_cannot_be_written_is_one_message(arguments: list[str], tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:

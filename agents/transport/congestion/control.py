@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from weft.agents.congestion import CONTROLS
 from weft.agents.transport import layout as at
-from weft.agents.transport.congestion.names import CONTROLS
 from weft.agents.transport.types import TransportMisuse
 from weft.base.registry import NoOptions
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from weft.agents.congestion import CONTROLS
 from weft.agents.transport import layout as at
-from weft.agents.transport.congestion.names import CONTROLS
 from weft.agents.wire.compiled import JIT, internal
 from weft.base.deferred import PLAIN, at_waking, deferred, numba
 from weft.base.entry_points import blamed
