@@ -12,7 +12,8 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 import ctypes
 import hashlib
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
@@ -21,7 +22,6 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
-    NoReturn,
     TypeVar,
     cast,
     get_args,
@@ -44,8 +44,17 @@ from weft.base.deferred import (
     types,
 )
 from weft.base.entry_points import digest_of
-from weft.base.errors import MachineError
-from weft.base.machine_code import compiled, name_of
+from weft.base.machine_code import READ_ONLY as READ_ONLY
+from weft.base.machine_code import (
+    Addresses,
+    Compiled,
+    Kinds,
+    Library,
+    Unsuitable,
+    has_own_name,
+    loaded_from,
+    place_of,
+)
 
 _extending = deferred(lambda: import_module("numba.core.extending"))
 _carray = deferred(lambda: import_module("numba").carray)
@@ -53,6 +62,7 @@ _carray = deferred(lambda: import_module("numba").carray)
 Word = Any
 """A uint64 inside compiled code; mixed with a signed number it would become a float."""
 Words = npt.NDArray[np.int64]
+Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -63,27 +73,19 @@ _ROOT = Path(__file__).resolve().parent.parent
 class Jit:
     """A `Jit` says how the functions of some modules are compiled, and keeps their machine code.
 
-    numba's own cache looks at one file only, and would go on using code whose callees have changed.
-    So the folder is named by a digest of all ``sources`` that the code is made of, of this layer,
-    of what other packages bring, and of the versions of Python and numba.
+    The folder of the code is named by a digest of all ``sources`` that it is made of, of this
+    layer, of what other packages bring, and of the versions of Python and numba: by what they say,
+    wherever they are.
 
     Args:
         folder: the name of a folder in the cache folder (`weft.base.cache`).
         sources: the files that the compiled functions and all their callees are in.
         brought: the group of entry points by which other packages bring callees, if any do.
-        keep_internal: whether functions that only compiled code calls have a place of their own in
-            the cache: of use where code that is compiled later calls them, too.
         options: of `numba.njit`, for all functions.
     """
 
     def __init__(
-        self,
-        folder: str,
-        sources: Iterable[Path],
-        *,
-        brought: str = "",
-        keep_internal: bool = False,
-        **options: Any,
+        self, folder: str, sources: Iterable[Path], *, brought: str = "", **options: Any
     ) -> None:
         here = Path(__file__).resolve()
         layer = (here, *(here.with_name(f"{name}.py") for name in _BELOW))
@@ -96,8 +98,9 @@ class Jit:
         self._digest = digest
         self.brought = brought
         self._name = folder
-        self._keep_internal = keep_internal
         self._options = {"nogil": True, **options}
+        self._entries: dict[str, dict[str, tuple[Compiled, Callable[..., Any]]]] = {}
+        self._loaded: dict[str, Addresses] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -111,68 +114,102 @@ class Jit:
         """Return where the machine code is. Raises MachineError if there can be no such folder."""
         return cache_dir() / self._name / self.digest
 
-    def in_folder(self, function: Callable[[], Any]) -> Any:
-        """Call ``function`` while numba's cache folder is the one of these sources.
-
-        Raises MachineError if there can be none.
-        """
-        config = import_module("numba").config
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(self.folder)
-        try:
-            return function()
-        finally:
-            config.CACHE_DIR = before
-
-    def _make(self, function: Function, **options: Any) -> Function:
-        compiler = import_module("numba").njit(**self._options, **options)
-        try:
-            made: Function = self.in_folder(lambda: compiler(function))
-        except MachineError as error:  # of no concern to who imports a module and calls nothing
-            return cast("Function", _refusing(error))
-        return made
-
     def compiled(self, function: Function) -> Function:
-        """Compile a function without the GIL at its first call, or load what an earlier process
-        compiled."""
+        """Compile a function without the GIL, when it is first called from Python with arguments of
+        some kinds, or load what an earlier process compiled."""
+        if PLAIN:
+            return function
+        made = Compiled(
+            function,
+            self._found,
+            lambda: self.part(function),
+            lambda: import_module("numba").njit(**self._options)(function),
+        )
+        return cast("Function", made)
 
-        def make() -> Any:
-            from weft.base.numba_code import watched
-
-            dispatcher = self._make(function, cache=True)
-            return watched(dispatcher, name_of(function), lambda: self.folder)
-
-        made: Function = compiled(function, make, lambda: self.folder)
+    def entry(self, function: Function) -> Function:
+        """Do as `compiled` does, for a function that is compiled together with the other entries of
+        its module: for the kinds of arguments that its annotations say."""
+        made = self.compiled(function)
+        if isinstance(made, Compiled):
+            self._entries.setdefault(function.__module__, {})[made.name] = made, function
         return made
+
+    def part(self, function: Function, **options: Any) -> Any:
+        """Do as `internal` does, at once, for who is deferred and makes functions of others."""
+        inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return import_module("numba").njit(**self._options, **inner, **options)(function)
 
     def internal(self, function: Function, **options: Any) -> Function:
-        """Compile a function that only compiled code calls: without the wrappers for Python and
-        C. It becomes part of its callers."""
+        """Compile a function that only compiled code calls, as part of what calls it."""
         made: Function = deferred(lambda: self.part(function, **options))
         return made
-
-    def part(self, function: Function, **options: Any) -> Function:
-        """Do as `internal` does, at once, for who is deferred and makes functions of others."""
-        return self._make(
-            function,
-            cache=self._keep_internal,
-            no_cpython_wrapper=True,
-            no_cfunc_wrapper=True,
-            **options,
-        )
 
     def inline(self, function: Function) -> Function:
         """Do as `internal` does, for a small function that is put into each of its callers."""
         return self.internal(function, forceinline=True)
 
+    def _found(
+        self, function: Compiled, kinds: Kinds, arguments: Sequence[Any]
+    ) -> tuple[int, str] | None:
+        """Load or compile a function for arguments of some kinds: by itself, if it is no entry or
+        they are not those of its annotations."""
+        key = function.name, kinds
+        module = function.module
+        if function.name in self._entries.get(module, ()):
+            if module not in self._loaded:
+                place = place_of(self.folder, module)
+                self._loaded[module] = loaded_from(place, lambda: self._together(module))
+            if key in self._loaded[module]:
+                return self._loaded[module][key]
 
-def _refusing(error: MachineError) -> Callable[..., NoReturn]:
-    """Return a function that raises the error, whatever its arguments are."""
+        def alone() -> Library:
+            from weft.base.numba_code import Wanted, compiled_together, type_of
 
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise error
+            wanted = Wanted(function.name, function.called, [*map(type_of, arguments)])
+            return compiled_together(lambda: [wanted])
 
-    return refuse
+        own = has_own_name(function.name)
+        with suppress(Unsuitable):
+            return loaded_from(place_of(self.folder, *key) if own else None, alone).get(key)
+        return None
+
+    def for_c(self, name: str, function: Callable[..., int]) -> Library:
+        """Compile a function of ints that C calls, and that does not fail."""
+        from weft.base.numba_code import Wanted, compiled_together, type_of_annotation
+
+        count = function.__code__.co_argcount
+        inner = self.part(function)
+        wanted = Wanted(name, inner, [type_of_annotation(int)] * count, fails=False)
+        return compiled_together(lambda: [wanted])
+
+    def _together(self, module: str) -> Library:
+        """Compile the entries of a module."""
+        from weft.base.numba_code import Wanted, compiled_together, type_of_annotation
+
+        def wanted() -> list[Wanted]:
+            return [
+                Wanted(made.name, made.called, [*map(type_of_annotation, _annotations(function))])
+                for made, function in self._entries[module].values()
+            ]
+
+        return compiled_together(wanted)
+
+
+def _annotations(function: Callable[..., Any]) -> list[Any]:
+    """Return the annotations of a function's arguments."""
+    hints = get_type_hints(function, include_extras=True)
+    return [hint for name, hint in hints.items() if name != "return"]
+
+
+def _teach_calls() -> None:
+    """Let compiled code call what Python calls, too."""
+    dispatcher: Any = import_module("numba.core.types").Dispatcher
+    _extending.typeof_impl.register(Compiled)(lambda one, context: dispatcher(one.called))
+
+
+if not PLAIN:
+    at_waking(_teach_calls)
 
 
 def _internal(function: Function) -> Function:

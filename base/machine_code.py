@@ -1,11 +1,11 @@
 """Machine code that numba has made, kept on disk so that later processes run it without numba.
 
-numba keeps code, too, but needs itself to load it. Here a function's object code is kept beside a
-small piece of machine code of C's calling convention that calls it: every argument is one word or
-more, an array is its address and its shape. LLVM alone loads both, in a few milliseconds.
+Functions that are compiled together are one `Library`: an object file, and a table of what can be
+called in it by C's calling convention. Every argument is one word or more; an array is its address
+and its shape. LLVM alone loads it, in a few milliseconds.
 
-What cannot be loaded, is of another processor, or is called with other kinds of arguments than
-before, goes through numba as always, and is kept then.
+What is of another processor, not whole, or not there is compiled (`weft.base.numba_code`) and kept.
+What is called with kinds of arguments that have no words goes through numba.
 """
 
 import ctypes
@@ -15,76 +15,73 @@ import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from weft.base.deferred import PLAIN, Deferred, enlisted
-from weft.base.errors import MachineError
 from weft.base.files import write_whole
 
 llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
 
-_NOT_CALLED = frozenset(
-    {
-        "NRT_adapt_ndarray_from_python", "numba_adapt_ndarray", "numba_extract_record_data",
-        "numba_gil_ensure", "numba_gil_release", "numba_release_buffer", "numba_unpickle",
-        "numba_do_raise", "numba_runtime_build_excinfo_struct", "numba_fatal_error",
-        "NRT_Free", "NRT_MemInfo_call_dtor",
-    }
+_NOT_CALLED = (
+    "numba_do_raise", "numba_runtime_build_excinfo_struct", "numba_fatal_error", "numba_gil_ensure",
+    "numba_gil_release", "numba_unpickle", "NRT_Free", "NRT_MemInfo_call_dtor",
 )  # fmt: skip
-"""Names that only numba has, in code for Python's objects and errors, and in code that frees what
-numba's arrays own. Kept functions are called past the former, and get no such arrays."""
-
+"""Names that only numba has, in code for Python's errors, and in code that frees what numba's
+arrays own. Libraries are called past the former, and get no such arrays."""
 
 _OF_NO_CONCERN = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 """Settings of numba that change no code."""
 
+READ_ONLY = "readonly"
+"""Annotates an array that may not be written to."""
+
+Kinds = tuple[str, ...]
+"""Of what kinds the arguments of a function are (`kind_of`)."""
+
+
+class Unsuitable(Exception):
+    """Code that only numba can call, or load."""
+
+
+Addresses = dict[tuple[str, Kinds], tuple[int, str]]
+"""By a function's full name and the kinds of its arguments: where it is, and what it returns."""
+
 
 @dataclass(frozen=True)
-class KeptCode:
-    """What is kept of a function."""
+class Library:
+    """Functions that were compiled together."""
 
-    symbol: str
-    """The name of the function that is to be called."""
-    result: str
-    """What it returns: ``none``, ``int64`` or ``bool``."""
-    objects: tuple[bytes, ...]
-    """Object files."""
-    undefined: frozenset[str]
-    """The names that the object files do not have, and the process must."""
+    code: bytes
+    """An object file."""
+    functions: dict[tuple[str, Kinds], tuple[str, str]]
+    """By a function's full name and the kinds of its arguments: its symbol, and what it returns
+    (``none``, ``int64`` or ``bool``)."""
 
-    def missing(self) -> set[str]:
-        """Return the names that it wants and that a process without numba does not have."""
-        process = ctypes.CDLL(None)
-        return {name for name in self.undefined - _NOT_CALLED if not hasattr(process, name)}
+    def loaded(self) -> Addresses:
+        """Load the code; return the addresses of its functions, and what they return.
 
-    def loaded(self) -> int:
-        """Load the code; return its address.
-
-        Raises LookupError if it wants something that is not in this process.
+        Raises Unsuitable if it wants something that is not in this process.
         """
-        if missing := self.missing():
-            raise LookupError(f"{self.symbol} needs {', '.join(sorted(missing))}")
+        builder = llvm.JITLibraryBuilder().add_object_img(self.code).add_current_process()
         abort = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-        for name in self.undefined & _NOT_CALLED:
-            if llvm.address_of_symbol(name) is None:
-                llvm.add_symbol(name, abort)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-        for each in self.objects:
-            engine.add_object_file(llvm.ObjectFileRef.from_data(each))
-        engine.finalize_object()
-        address = int(engine.get_function_address(self.symbol))
-        if not address:
-            raise LookupError(f"there is no {self.symbol}")
-        _engines.append(engine)
-        return address
+        for name in _NOT_CALLED:
+            builder.import_symbol(name, abort)
+        for symbol, _ in self.functions.values():
+            builder.export_symbol(symbol)
+        engine = llvm.create_lljit_compiler(target_machine(), suppress_errors=True)
+        try:
+            tracker = builder.link(engine, "weft")
+        except RuntimeError as error:
+            raise Unsuitable(f"machine code cannot be loaded: {error}") from error
+        _loaded.append(tracker)
+        return {key: (tracker[symbol], kind) for key, (symbol, kind) in self.functions.items()}
 
 
-_engines: list[Any] = []
+_loaded: list[Any] = []
 """They own the code, which stays until the process ends."""
 
 
@@ -109,35 +106,43 @@ def processor() -> str:
     return hashlib.sha256(repr(made_for).encode()).hexdigest()[:12]
 
 
-def place_of(folder: Path, name: str, kinds: Sequence[str]) -> Path:
-    """Return where a function's code for some kinds of arguments is kept."""
+def place_of(folder: Path, name: str, kinds: Sequence[str] = ()) -> Path:
+    """Return where a library is kept: that of a function for some kinds of arguments, or one with
+    a name of its own."""
     key = hashlib.sha256(repr((name, tuple(kinds), processor())).encode()).hexdigest()[:24]
-    return folder / "loaded" / f"{name.rsplit('.', 1)[-1]}-{key}.pickle"
+    return folder / f"{name.rsplit('.', 1)[-1]}-{key}.library"
 
 
-def keep(place: Path, kept: KeptCode) -> None:
-    """Keep a function's code, behind a digest of it."""
-    text = pickle.dumps(kept)
+def keep(place: Path, library: Library) -> None:
+    """Keep a library, behind a digest of it."""
+    text = pickle.dumps(library)
     write_whole(place, hashlib.sha256(text).digest() + text, folders=True, keep=True)
 
 
-def found_at(place: Path) -> KeptCode | None:
-    """Return what is kept at a place; None if there is nothing, or it is not whole."""
+def found_at(place: Path) -> Library | None:
+    """Return the library at a place; None if there is none, or it is not whole."""
     with suppress(Exception):
         text = place.read_bytes()
         if hashlib.sha256(text[32:]).digest() == text[:32]:
-            kept: KeptCode = pickle.loads(text[32:])
-            return kept
+            library: Library = pickle.loads(text[32:])
+            return library
     return None
 
 
-def address_of(place: Path) -> tuple[int, str] | None:
-    """Load what is kept at a place: the address and the result; None if there is nothing that can
-    be loaded."""
-    kept = found_at(place)
-    with suppress(LookupError):
-        return None if kept is None else (kept.loaded(), kept.result)
-    return None
+def loaded_from(place: Path | None, make: Callable[[], Library]) -> Addresses:
+    """Load the library at a place. If there is none, or it does not load here, make it, and keep
+    it if it has a place.
+
+    Raises Unsuitable if what is made does not load either.
+    """
+    if place is not None and (found := found_at(place)) is not None:
+        with suppress(Unsuitable):
+            return found.loaded()
+    library = make()
+    loaded = library.loaded()
+    if place is not None:
+        keep(place, library)
+    return loaded
 
 
 # -- calls from Python
@@ -222,81 +227,80 @@ def has_own_name(name: str) -> bool:
     return "<" not in name
 
 
-class Compiled(Deferred):
-    """A function that Python calls: its machine code, if that is kept, and else numba's function.
+class Compiled:
+    """A function that Python calls: its machine code, for arguments of kinds that have words, and
+    else numba's function.
 
     Args:
         function: its source.
-        make: makes numba's function.
-        folder: returns where machine code of its sources is.
+        find: returns the address of its machine code for such arguments, and what it returns; None
+            where only numba can run it.
+        called: returns what stands for it in compiled code that calls it.
+        others: makes numba's function.
     """
 
     def __init__(
-        self, function: Callable[..., Any], make: Callable[[], Any], folder: Callable[[], Path]
+        self,
+        function: Callable[..., Any],
+        find: Callable[["Compiled", Kinds, Sequence[Any]], tuple[int, str] | None],
+        called: Callable[[], Any],
+        others: Callable[[], Any],
     ) -> None:
-        super().__init__(make)
         self.name = name_of(function)
-        self._folder = folder
-        self._loaded: dict[tuple[str | None, ...], _Loaded | None] = {}
+        self.module = function.__module__
+        self._find = find
+        self._called, self._others = called, others
+        self._found: dict[tuple[str | None, ...], _Loaded | None] = {}
         self._in_use: list[_Loaded] = []
+
+    @cached_property
+    def called(self) -> Any:
+        """Return what stands for it in compiled code."""
+        return self._called()
+
+    @cached_property
+    def others(self) -> Any:
+        """Return numba's function, for arguments that have no words."""
+        return self._others()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function."""
-        if not (named or self._is_made):
+        if not named:
             for each in self._in_use:
                 words = each.words(arguments)
                 if words is not None:
                     return each.run(words)
-            loaded = self._loaded_for(arguments)
-            if loaded is not None:
-                return loaded.bound(arguments)()
-        return self.made(*arguments, **named)
+            found = self._found_for(arguments)
+            if found is not None:
+                return found.bound(arguments)()
+        return self.others(*arguments, **named)
 
     def prepare(self, *arguments: Any) -> None:
         """Load or compile the function for arguments like these, without a call."""
-        if self._is_made or self._loaded_for(arguments) is None:
-            prepare(self.made, *arguments)
+        if self._found_for(arguments) is None:
+            kind_of_numbas: Any = import_module("numba").typeof
+            self.others.compile(tuple(kind_of_numbas(each) for each in arguments))
 
     def bound(self, *arguments: Any) -> Callable[[], Any]:
         """Return a call with these very arguments, of which words are made only once."""
-        loaded = None if self._is_made else self._loaded_for(arguments)
-        if loaded is None:
-            return partial(self.made, *arguments)
-        return loaded.bound(arguments)
+        found = self._found_for(arguments)
+        return partial(self.others, *arguments) if found is None else found.bound(arguments)
 
-    def _loaded_for(self, arguments: Sequence[Any]) -> "_Loaded | None":
+    def _found_for(self, arguments: Sequence[Any]) -> "_Loaded | None":
         kinds = tuple(map(kind_of, arguments))
-        if kinds not in self._loaded:
-            loaded = self._loaded[kinds] = self._load(kinds)
+        if kinds not in self._found:
+            known = tuple(kind for kind in kinds if kind is not None)
+            found = None if len(known) < len(kinds) else self._find(self, known, arguments)
+            loaded = None if found is None else _Loaded(self.name, *found, known)
+            self._found[kinds] = loaded
             self._in_use += [] if loaded is None else [loaded]
-        return self._loaded[kinds]
-
-    def _load(self, kinds: Sequence[str | None]) -> "_Loaded | None":
-        known = [kind for kind in kinds if kind is not None]
-        if len(known) != len(kinds) or not has_own_name(self.name):
-            return None
-        found = None
-        with suppress(MachineError):  # there can be no folder: numba's function says so
-            found = address_of(place_of(self._folder(), self.name, known))
-        return None if found is None else _Loaded(self.name, *found, known)
-
-
-def compiled(
-    function: Callable[..., Any], make: Callable[[], Any], folder: Callable[[], Path]
-) -> Any:
-    """Return a `Compiled` function, or numba's if numba is at work already."""
-    return enlisted(Compiled(function, make, folder))
+        return self._found[kinds]
 
 
 def prepare(function: Any, *arguments: Any) -> None:
     """Load or compile a function for arguments like these, without a call."""
     if isinstance(function, Compiled):
         function.prepare(*arguments)
-    elif hasattr(function, "compile"):
-        kind_of_numbas: Any = import_module("numba").typeof
-        function.compile(tuple(kind_of_numbas(each) for each in arguments))
-    elif not PLAIN:
-        function(*arguments)  # one that says why nothing can be compiled
 
 
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:

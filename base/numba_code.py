@@ -1,114 +1,198 @@
-"""What is kept of the code that numba makes, for processes without numba
-(`weft.base.machine_code`).
+"""How numba's functions become one library (`weft.base.machine_code`).
 
-numba has no public names for the object code in its cache and for how its functions are called.
-Where these have changed nothing is kept, and every process needs numba.
+numba would optimise every function with all that it calls, and make machine code of each. Here it
+only says what each does (LLVM's intermediate representation); LLVM then optimises all of them
+together, once, and makes machine code of what remains.
+
+numba has no public names for what is replaced here: where its code comes from, and goes.
 """
 
-import struct
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
+import numpy as np
+
+from weft.base.deferred import wake
 from weft.base.machine_code import (
-    KeptCode,
-    found_at,
-    has_own_name,
-    keep,
+    READ_ONLY,
+    Kinds,
+    Library,
+    Unsuitable,
     kind_of_record,
     llvm,
-    place_of,
     rank_of,
     target_machine,
 )
 
+wake()
+numba: Any = import_module("numba")
 types: Any = import_module("numba.core.types")
 arrays: Any = import_module("numba.np.arrayobj")
 as_dtype: Any = import_module("numba.np.numpy_support").as_dtype
+codegen: Any = import_module("numba.core.codegen")
+normalize: Any = import_module("numba.core.cgutils").normalize_ir_text
+runtime: Any = import_module("numba.core.runtime").rtsys
+target: Any = import_module("numba.core.registry").cpu_target
+compiler_lock: Any = import_module("numba.core.compiler_lock").global_compiler_lock
 ir: Any = import_module("llvmlite.ir")
 WORD = ir.IntType(64)
 
 
-def watched(dispatcher: Any, name: str, folder: Callable[[], Path]) -> Any:
-    """Let all that one of numba's functions compiles, or loads from numba's cache, be kept.
+class _Part(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """What numba says of a function, of which no machine code is made by itself."""
 
-    Args:
-        name: the function's full name.
-        folder: returns where machine code of its sources is.
+    _whole: Any = None
+
+    def add_linking_library(self, library: Any) -> None:
+        """Note what the function calls."""
+        library._ensure_finalized()
+        self._linking_libraries.append(library)
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Take the function in, as it is."""
+        self._final_module.link_in(llvm.parse_assembly(normalize(str(ir_module))))
+
+    def finalize(self) -> None:
+        """End it: nothing is left to be done."""
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return no address."""
+        self._ensure_finalized()
+        return 0
+
+    def _get_module_for_linking(self) -> Any:
+        """Return it with all that it calls, for what numba makes machine code of."""
+        if self._whole is None:
+            self._whole = _together([self])
+            for each in self._whole.functions:
+                if not each.is_declaration and each.linkage == llvm.Linkage.external:
+                    each.linkage = "linkonce_odr"
+        return self._whole
+
+
+class _Parts(codegen.JITCPUCodegen):  # type: ignore[misc]
+    """Where numba takes parts from."""
+
+    _library_class = _Part
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Do nothing: what needs Python's objects is not called."""
+
+
+@contextmanager
+def _parts() -> Iterator[Any]:
+    """Let numba make parts, while nothing else is compiled."""
+    context = target.target_context
+    with compiler_lock:
+        runtime.initialize(context)
+        before = context._internal_codegen
+        context._internal_codegen = made = _Parts("weft")
+        try:
+            yield made
+        finally:
+            context._internal_codegen = before
+
+
+def _together(libraries: Sequence[Any]) -> Any:
+    """Return one module of all parts and what they call."""
+    module = llvm.parse_assembly("")
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(target_machine().target_data)
+    waiting, seen = list(libraries), dict[Any, None]()
+    while waiting:
+        library = waiting.pop()
+        if library not in seen:
+            seen[library] = None
+            if isinstance(library, _Part):
+                module.link_in(library._final_module, preserve=True)
+                waiting += library._linking_libraries
+    for library in seen:  # of these LLVM takes what is asked for by then, and no more
+        if not isinstance(library, _Part):
+            module.link_in(library._get_module_for_linking(), preserve=True)
+    return module
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A function that is to be called from outside, for some types of arguments."""
+
+    name: str
+    function: Any
+    """numba's function."""
+    arguments: Sequence[Any]
+    """numba's types of its arguments."""
+    fails: bool = True
+    """Whether its caller learns that it has failed, by one more argument."""
+
+
+def compiled_together(wanted: Callable[[], Sequence[Wanted]]) -> Library:
+    """Compile functions, and all that they call, as one library.
+
+    Raises Unsuitable for what only numba can call, and what numba raises.
     """
-    if hasattr(dispatcher, "_cache") and has_own_name(name):  # plain Python has no cache
-        dispatcher._cache = _Watched(dispatcher._cache, name, folder)
-    return dispatcher
+    functions: dict[tuple[str, Kinds], tuple[str, str]] = {}
+    with _parts() as parts:
+        libraries, entries = [], []
+        for number, each in enumerate(wanted()):
+            signature = tuple(each.arguments)
+            kinds = tuple(map(_kind_of_type, signature))
+            each.function.compile(signature)
+            made = each.function.overloads[signature]
+            symbol = f"weft_{number}"
+            entries.append(_entry(made.target_context, made.fndesc, symbol, kinds, each.fails))
+            libraries.append(made.library)
+            functions[each.name, kinds] = symbol, _kind_of_type(made.signature.return_type)
+        module = _together(libraries)
+        for entry in entries:
+            module.link_in(entry)
+        symbols = {symbol for symbol, _ in functions.values()}
+        _hide(module, symbols)
+        manager, builder = parts._module_pass_manager()
+        manager.run(module, builder)
+        for global_ in module.global_variables:  # such as an address in this process
+            if global_.name.startswith(("numba.dynamic.globals", ".numba.unresolved$")):
+                raise Unsuitable(f"machine code with {global_.name} is of this process alone")
+        return Library(parts._tm.emit_object(module), functions)
 
 
-class _Watched:
-    """numba's cache of a function, and what is kept of all that goes through it."""
-
-    def __init__(self, cache: Any, name: str, folder: Callable[[], Path]) -> None:
-        self._cache = cache
-        self._name = name
-        self._folder = folder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache, name)
-
-    def load_overload(self, signature: Any, context: Any) -> Any:
-        """Load what numba has kept."""
-        found = self._cache.load_overload(signature, context)
-        if found is not None:
-            self._keep(signature, found)
-        return found
-
-    def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Let numba keep what it has compiled."""
-        self._cache.save_overload(signature, compiled)
-        self._keep(signature, compiled)
-
-    def _keep(self, key: Any, compiled: Any) -> None:
-        with suppress(Exception):
-            kinds = [_kind_of_type(each) for each in compiled.signature.args]
-            place = place_of(self._folder(), self._name, kinds)
-            if found_at(place) is not None:
-                return
-            symbol = f"weft_{place.stem.replace('-', '_')}"
-            context = compiled.target_context
-            objects = (
-                _entry(context, compiled.fndesc, symbol, kinds),
-                _object_of(self._cache, key, context.codegen()),
-            )
-            result = _kind_of_type(compiled.signature.return_type)
-            kept = KeptCode(symbol, result, objects, undefined_in(objects))
-            # Another process may have put another form of it into numba's cache meanwhile, under
-            # another name; and there is code that only numba can run.
-            if not kept.missing():
-                keep(place, kept)
+def _hide(module: Any, symbols: set[str]) -> None:
+    """Let nothing of a module be seen but some functions."""
+    for each in module.global_variables:
+        if not each.is_declaration and each.linkage != llvm.Linkage.appending:
+            each.linkage = "internal"
+    for each in module.functions:
+        if not each.is_declaration and each.name not in symbols:
+            each.linkage = "internal"
 
 
-def keep_callback(place: Path, callback: Any) -> None:
-    """Keep the code of a function that numba has made for C (`numba.cfunc`)."""
-    with suppress(Exception):
-        codegen = callback._targetdescr.target_context.codegen()
-        objects = (_object_of(callback._cache, callback._sig, codegen),)
-        kept = KeptCode(callback._wrapper_name, "int64", objects, undefined_in(objects))
-        if not kept.missing():
-            keep(place, kept)
+def type_of(argument: object) -> Any:
+    """Return numba's type of an argument."""
+    return numba.typeof(argument)
 
 
-def _object_of(cache: Any, key: Any, codegen: Any) -> bytes:
-    """Return an object file in numba's cache. Raises ValueError if it is none."""
-    _, form, data = cache._cache_file.load(cache._index_key(key, codegen))[0]
-    if form != "object":
-        raise ValueError(f"numba has kept {form}")
-    code: bytes = data[0]
-    return code
+def type_of_annotation(hint: Any) -> Any:
+    """Return numba's type of arguments that are annotated so: an int, a bool, a record, or an
+    array, which has one dimension if it does not say how many."""
+    if hint in (int, bool):
+        return types.int64 if hint is int else types.boolean
+    if get_origin(hint) is Annotated:
+        array, what = get_args(hint)
+        return type_of_annotation(array).copy(readonly=what == READ_ONLY)
+    if get_origin(hint) is np.ndarray:
+        shape, dtype = get_args(hint)
+        rank = sum(extent is int for extent in get_args(shape)) or 1
+        return types.Array(numba.from_dtype(np.dtype(get_args(dtype)[0])), rank, "C")
+    return numba.from_dtype(hint.dtype)
 
 
 def _kind_of_type(kind: Any) -> str:
     """Return the kind of arguments of one of numba's types (`machine_code.kind_of`). Raises
-    ValueError if it has none."""
-    # Code for one value of an argument (a literal) has a type of its own, which is of its class.
+    Unsuitable if it has none."""
+    kind = types.unliteral(kind)  # what returns a constant has a type of its own
     if kind == types.none:
         return "none"
     if kind == types.boolean:
@@ -120,14 +204,14 @@ def _kind_of_type(kind: Any) -> str:
     is_array = type(kind) is types.Array and kind.layout == "C" and kind.aligned
     if is_array and type(kind.dtype) in (types.Integer, types.Float):
         return f"{kind.dtype.name}[{kind.ndim}]{'' if kind.mutable else ' readonly'}"
-    raise ValueError(f"{kind} is kept by numba alone")
+    raise Unsuitable(f"{kind} is taken by numba alone")
 
 
-def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str]) -> bytes:
-    """Return the object file of a function that calls numba's, and that C could call.
+def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str], fails: bool) -> Any:
+    """Return the module of a function that calls numba's, and that C could call.
 
-    An argument is a word; that of an array is followed by its shape. The last word is the address
-    of one that is set to 1 if numba's function fails.
+    An argument is a word; that of an array is followed by its shape. The last word, if it `fails`,
+    is the address of one that is set to 1 if numba's function fails.
     """
     module = ir.Module(symbol)
     module.triple = llvm.get_process_triple()
@@ -139,7 +223,7 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str]) -> b
         described.llvm_func_name,
     )
     dimensions = list(map(rank_of, kinds))
-    count = len(kinds) + sum(dimensions) + 1
+    count = len(kinds) + sum(dimensions) + fails
     entry = ir.Function(module, ir.FunctionType(WORD, [WORD] * count), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
     words = list(entry.args)
@@ -166,7 +250,9 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str]) -> b
         builder, callee, described.restype, described.argtypes, values
     )
     with builder.if_then(status.is_error, likely=False):
-        builder.store(ir.Constant(WORD, 1), builder.inttoptr(words[0], WORD.as_pointer()))
+        if fails:
+            address = builder.inttoptr(words[0], WORD.as_pointer())
+            builder.store(ir.Constant(WORD, 1), address)
         builder.ret(ir.Constant(WORD, 0))
     match _kind_of_type(described.restype):
         case "none":
@@ -175,27 +261,4 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str]) -> b
             builder.ret(builder.zext(result, WORD))
         case _:
             builder.ret(result)
-    code: bytes = target_machine().emit_object(llvm.parse_assembly(str(module)))
-    return code
-
-
-def undefined_in(objects: Sequence[bytes]) -> frozenset[str]:
-    """Return the names that object files (ELF, 64 bits, of this machine) use and do not have."""
-    defined: set[str] = set()
-    used: set[str] = set()
-    for each in objects:
-        (sections_at,) = struct.unpack_from("=Q", each, 0x28)
-        size, count = struct.unpack_from("=HH", each, 0x3A)
-        sections = [
-            struct.unpack_from("=IIQQQQIIQQ", each, sections_at + index * size)
-            for index in range(count)
-        ]
-        for section in sections:
-            if section[1] != 2:  # SHT_SYMTAB
-                continue
-            strings = sections[section[6]][4]
-            for at in range(section[4], section[4] + section[5], 24):
-                name, _, _, where = struct.unpack_from("=IBBH", each, at)
-                text = each[strings + name : each.index(b"\0", strings + name)].decode()
-                (defined if where else used).add(text)
-    return frozenset(used - defined - {""})
+    return llvm.parse_assembly(normalize(str(module)))

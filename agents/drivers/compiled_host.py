@@ -20,9 +20,9 @@ from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.base.deferred import external
-from weft.base.jit import Record, Words, load8, load16, load32, record
+from weft.base.jit import Record, Table, Words, load8, load16, load32, record
 
 # Why the loop came back.
 ATTEND = 1
@@ -116,7 +116,7 @@ def _now(place: Words) -> int:
     return int(place[0] * _BILLION + place[1])
 
 
-@compiled
+@entry
 def add_lateness(lateness: Words, late: int) -> None:
     """Count one time in ns; what is negative counts as 0. Its bucket is 16 times how many bits it
     is shifted to the right until it has four, plus what is left. See `LATENESS_WORDS`."""
@@ -231,13 +231,13 @@ def _has_large(batch: at.Batch, count: int, large: int) -> bool:
     return False
 
 
-@compiled
+@entry
 def serve_host(
     location: int,
-    receiving: Words,
-    sending: Words,
-    raw_sending: Words,
-    senders: Words,
+    receiving: Table,
+    sending: Table,
+    raw_sending: Table,
+    senders: Table,
     watched: Words,
     timeout: Words,
     lateness: Words,

@@ -16,10 +16,11 @@ import numpy as np
 from weft.agents.transport import layout as at
 from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.receive import receive_chunks
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import compiled, entry, internal
 from weft.agents.wire.crc import swap16, swap32
 from weft.base.deferred import external
 from weft.base.jit import (
+    Table,
     Words,
     load8,
     load16,
@@ -193,7 +194,7 @@ def wait_ready(watched: Words, count: int, timeout: Words) -> int:
     return int(np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0)))
 
 
-@compiled
+@entry
 def carry_ring(
     state: int, packets: int, batch_at_hand: int, first: int, end: int, batch: int, stop: Words
 ) -> int:
@@ -214,13 +215,13 @@ def carry_ring(
     return first
 
 
-@compiled
+@entry
 def carry_sockets(
     state: int,
     descriptors: Words,
     groups: Words,
     batch: int,
-    messages: Words,
+    messages: Table,
     watched: Words,
     timeout: Words,
     stop: Words,

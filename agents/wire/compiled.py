@@ -22,4 +22,4 @@ JIT = Jit(
     (path for pattern in _SOURCES for path in _AGENTS.glob(pattern)),
     brought="weft.congestion_controls",
 )
-compiled, internal, inline = JIT.compiled, JIT.internal, JIT.inline
+compiled, entry, internal, inline = JIT.compiled, JIT.entry, JIT.internal, JIT.inline

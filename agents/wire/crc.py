@@ -13,14 +13,14 @@ left in the end is 16 bytes with the same remainder as the whole, which the tabl
 import os
 import zlib
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.base.deferred import deferred, intrinsic, ir, types
-from weft.base.jit import Word, load8, load64
+from weft.base.jit import READ_ONLY, Word, load8, load64
 
 cgutils = deferred(lambda: import_module("numba.core.cgutils"))
 _processor: Any = import_module("llvmlite.binding")
@@ -196,8 +196,8 @@ def icrc_at(address: int, size: int, source: int, destination: int, source_port:
     return int(np.int64(register ^ np.uint64(0xFFFFFFFF)))
 
 
-@compiled
-def _crc_of(data: npt.NDArray[np.uint8]) -> int:
+@entry
+def _crc_of(data: Annotated[npt.NDArray[np.uint8], READ_ONLY]) -> int:
     register = crc_bytes(np.uint64(0xFFFFFFFF), data.ctypes.data, len(data))
     return int(np.int64(register ^ np.uint64(0xFFFFFFFF)))
 

@@ -28,7 +28,7 @@ from weft.switch.engine.dataplane.queues import (
     take_packet,
 )
 from weft.switch.engine.dataplane.telemetry import count_load
-from weft.switch.engine.native.compiled import int64_view, jit, uint8_view
+from weft.switch.engine.native.compiled import entry, int64_view, jit, uint8_view
 from weft.switch.realtime.durations import STOOD_NS, count_duration
 from weft.switch.realtime.layout import (
     BATCH,
@@ -231,7 +231,7 @@ def tell_events(context: Context, io: LoopRecord) -> None:
         write(io.events, io.one, 8)
 
 
-@jit
+@entry
 def run_loop(context: Context, io: LoopRecord) -> None:
     """Run until the event descriptor is readable."""
     sockets = io.socket_count

@@ -14,7 +14,16 @@ import numpy as np
 import pytest
 
 from weft.base.jit import Jit, Record, Words, record
-from weft.base.machine_code import KeptCode, bound, found_at, keep, kind_of
+from weft.base.machine_code import (
+    Library,
+    Unsuitable,
+    bound,
+    found_at,
+    keep,
+    kind_of,
+    llvm,
+    target_machine,
+)
 
 JIT = Jit("tests-kept", [Path(__file__)])
 
@@ -136,7 +145,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def kept_in(cache: Path) -> list[Path]:
-    return sorted(cache.glob("tests-kept/*/loaded/*.pickle"))
+    return sorted(cache.glob("tests-kept/*/*.library"))
 
 
 def test_numba_is_not_imported_by_who_finds_machine_code(cache: Path) -> None:
@@ -239,8 +248,8 @@ import sys
 class Strange:
     __class__ = property(lambda self: 1 / 0)
 
-unknown = sys.modules["unknown"] = type(sys)("unknown")
-unknown.object = Strange()
+strange = sys.modules["strange"] = type(sys)("strange")
+strange.object = Strange()
 from weft.base import deferred, jit
 from tests.base.test_machine_code import RIGHT, answers
 failed = []
@@ -262,11 +271,18 @@ def test_code_for_another_processor_is_not_found(cache: Path) -> None:
 
 
 def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Path) -> None:
-    kept = KeptCode("anything", "int64", (), frozenset({"no_such_function_anywhere"}))
-    with pytest.raises(LookupError, match="anything needs no_such_function_anywhere"):
-        kept.loaded()
-    keep(tmp_path / "kept", kept)
-    assert found_at(tmp_path / "kept") == kept
+    target = target_machine()
+    text = """declare i64 @no_such_function_anywhere()
+    define i64 @anything() {
+        %result = call i64 @no_such_function_anywhere()
+        ret i64 %result
+    }"""
+    code = target.emit_object(llvm.parse_assembly(text))
+    library = Library(code, {("anything", ()): ("anything", "int64")})
+    with pytest.raises(Unsuitable, match="machine code cannot be loaded"):
+        library.loaded()
+    keep(tmp_path / "kept", library)
+    assert found_at(tmp_path / "kept") == library
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from weft.agents.transport.kernels.memory import (
     work_at,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import (
     MULTICAST_QPN,
     PSN_MASK,
@@ -98,7 +98,7 @@ def is_whole(sink: at_sink.SinkState) -> bool:
     return chunk == sink.chunks
 
 
-@compiled
+@entry
 def count_missing(address: int, first: int, end: int) -> int:
     """Return how many of the chunks `first` to `end - 1` neither arrived nor were marked, of the
     sink at an address."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.agents.transport import layout as at
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
@@ -63,7 +63,7 @@ def free_pool(pool: at.Pool) -> None:
     pool.made = pool.free = 0
 
 
-@compiled
+@entry
 def free_pools(state: int) -> None:
     """Give back what compiled code took for an endpoint, whose state is at an address and not used
     any more."""

@@ -27,7 +27,7 @@ from weft.agents.transport.kernels.responder import (
     receive_request,
 )
 from weft.agents.wire import packets as wire
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import (
     HAS_PAYLOAD,
     IS_RESPONSE,
@@ -75,7 +75,7 @@ def open_packet(
     return True
 
 
-@compiled
+@entry
 def receive_batch(state: int, rows: int, count: int, now: int) -> None:
     """Take in rows 0 to `count - 1` of a batch. The endpoint's state and the batch are at
     addresses."""
@@ -205,7 +205,7 @@ def receive_staged(worker: at_sink.WorkerState, batch: at.Batch, count: int) -> 
         poll_completions(worker)
 
 
-@compiled
+@entry
 def receive_chunks(state: int, rows: int, count: int, now: int) -> None:
     """Take in rows 0 to `count - 1` of a batch. The worker's state and the batch are at
     addresses."""
@@ -220,7 +220,7 @@ def receive_chunks(state: int, rows: int, count: int, now: int) -> None:
     worker.round += 1
 
 
-@compiled
+@entry
 def wait_for_batch(state: int) -> None:
     """Wait until a batch that another thread is receiving now is done with: it may have read what
     was changed just before. The worker's state is at an address."""

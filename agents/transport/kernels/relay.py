@@ -18,7 +18,7 @@ from weft.agents.transport.kernels.memory import (
     pair_at,
     work_at,
 )
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import LAST_SEQUENCE
 from weft.base.jit import words_at
 
@@ -211,14 +211,14 @@ def go_on(endpoint: at.EndpointState, index: int, retired: int) -> None:
         following = at_relay.RelayState(following).next_relay
 
 
-@compiled
+@entry
 def begin_relay(location: int) -> None:
     """Let go what waits for no block; it leaves once the relay is open."""
     relay = at_relay.RelayState(location)
     let_go(relay, relay.block_count)
 
 
-@compiled
+@entry
 def proceed_with_relay(state: int, location: int) -> None:
     """Post what there is room for: all peers have been permitted. The endpoint's state and the
     relay's are at addresses."""
@@ -226,7 +226,7 @@ def proceed_with_relay(state: int, location: int) -> None:
     post_due(at.EndpointState(state), location)
 
 
-@compiled
+@entry
 def forget_relay(state: int, location: int) -> None:
     """Let what a relay has posted, and is not acknowledged, be nobody's."""
     endpoint, relay = at.EndpointState(state), at_relay.RelayState(location)

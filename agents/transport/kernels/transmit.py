@@ -36,7 +36,7 @@ from weft.agents.transport.kernels.state import (
     timeout_of,
 )
 from weft.agents.transport.kernels.window import slow_down
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import (
     PSN_MASK,
 )
@@ -198,7 +198,7 @@ def next_lane(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
     return found
 
 
-@compiled
+@entry
 def deadline_of(state: int) -> int:
     """Return when transmit must be called next, for an endpoint whose state, at an address, has
     changed since its last transmit."""
@@ -207,7 +207,7 @@ def deadline_of(state: int) -> int:
     return find_deadline(endpoint)
 
 
-@compiled
+@entry
 def transmit_batch(state: int, rows: int, now: int, budget: int) -> int:
     """Fill a batch; returns how many rows. The endpoint's state and the batch are at addresses."""
     return fill_batch(at.EndpointState(state), at.Batch(rows), now, budget)

@@ -17,7 +17,7 @@ from weft.base.cache import cache_dir
 from weft.base.deferred import wake
 from weft.base.errors import MachineError
 from weft.base.files import write_whole
-from weft.base.machine_code import address_of, place_of
+from weft.base.machine_code import Library, loaded_from, place_of
 from weft.switch.engine.codegen.generate import generate
 from weft.switch.engine.dataplane.layout import DROP_PORT
 from weft.switch.engine.native.compiled import JIT
@@ -25,7 +25,6 @@ from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.program import Program
 from weft.switch.engine.program.reader import read_program
 
-SIGNATURE = "int64(int64, int64, int64, int64, int64)"
 CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
@@ -94,22 +93,15 @@ def load(program: Program, path: Path, *, plain: bool) -> Pipeline:
 
 
 def _build_compiled(program: Program, path: Path) -> Pipeline:
-    place = place_of(JIT.folder, path.stem, ())
-    known = address_of(place)
-    if known is not None:
-        return Pipeline(program, path, known[0], True, None)
+    name = path.stem
 
-    def compile_pipeline() -> Any:
+    def compile_pipeline() -> Library:
         wake()
-        module = _import(path, path.stem)
-        compiler: Any = importlib.import_module("numba").cfunc
-        return compiler(SIGNATURE, nopython=True, cache=True)(module.pipeline)
+        return JIT.for_c(name, _import(path, name).pipeline)
 
-    from weft.base.numba_code import keep_callback
-
-    function = JIT.in_folder(compile_pipeline)
-    keep_callback(place, function)
-    return Pipeline(program, path, function.address, True, function)
+    loaded = loaded_from(place_of(JIT.folder, name), compile_pipeline)
+    ((address, _),) = loaded.values()
+    return Pipeline(program, path, address, True, None)
 
 
 def _import(path: Path, name: str) -> ModuleType:

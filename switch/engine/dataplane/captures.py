@@ -11,7 +11,7 @@ import numpy as np
 from weft.base.jit import Record, memcpy, record, store32
 from weft.switch.engine.dataplane.layout import Context, Octets, Packet
 from weft.switch.engine.dataplane.queues import copy_departing
-from weft.switch.engine.native.compiled import int64_view, jit, release_fence
+from weft.switch.engine.native.compiled import entry, int64_view, jit, release_fence
 
 SKIP = -1
 PCAP_PACKET_BYTES = 16
@@ -86,7 +86,7 @@ def capture_departure(context: Context, file: int, time_ns: int, packet: int) ->
         publish_record(context)
 
 
-@jit
+@entry
 def drain(address: int, file: int, until: int, offset_ns: int, out: Octets) -> int:
     """Copy a file's records up to ``until`` (of HEAD) into ``out`` as a pcap file has them; how
     many bytes that were. ``offset_ns`` is added to each time. The ring stays as it is.

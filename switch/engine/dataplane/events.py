@@ -14,7 +14,7 @@ from weft.switch.engine.dataplane.layout import NONE, Context, Packet, PortRecor
 from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.dataplane.queues import queue_of, release, reschedule, take_first
 from weft.switch.engine.dataplane.telemetry import count_load
-from weft.switch.engine.native.compiled import int64_view, jit
+from weft.switch.engine.native.compiled import entry, int64_view, jit
 
 MOST_PASSES = 1 << 14
 """The passes of one turn of the real-time loop, some milliseconds, and as many for what a batch
@@ -79,7 +79,7 @@ def begin_turn(context: Context, passes: int) -> None:
     context.passes_end = context.passes + passes
 
 
-@jit
+@entry
 def advance_some(context: Context, now_ns: int, passes: int) -> int:
     """Do as `advance`, in a turn of so many passes."""
     begin_turn(context, passes)

@@ -11,13 +11,16 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.jit import Record, record, word_of, words_in
+from weft.base.jit import READ_ONLY, Record, record, word_of, words_in
 
 Words: TypeAlias = NDArray[np.int64]
 """An array of words, as compiled functions take it; in plain forms it is a memoryview."""
 
 Octets: TypeAlias = NDArray[np.uint8]
 """The bytes of frames; in plain forms they are a memoryview, too."""
+
+Frame: TypeAlias = Annotated[Octets, READ_ONLY]
+"""A frame that is not changed."""
 
 
 @record

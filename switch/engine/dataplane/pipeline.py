@@ -34,6 +34,7 @@ from weft.switch.engine.dataplane.layout import (
     SLACK,
     Context,
     EntryRecord,
+    Frame,
     ImageHead,
     Octets,
     Packet,
@@ -66,7 +67,14 @@ from weft.switch.engine.dataplane.queues import (
 )
 from weft.switch.engine.dataplane.runtime import lookup_word
 from weft.switch.engine.dataplane.trace_layout import PRIORITY_DROP
-from weft.switch.engine.native.compiled import address_of, call_pipeline, inline, int64_view, jit
+from weft.switch.engine.native.compiled import (
+    address_of,
+    call_pipeline,
+    entry,
+    inline,
+    int64_view,
+    jit,
+)
 
 REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
@@ -410,8 +418,8 @@ def serve_port(context: Context, port_index: int, now_ns: int) -> None:
     reschedule(context, port_index)
 
 
-@jit
-def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_ns: int) -> None:
+@entry
+def receive_frame(context: Context, switch: int, port: int, frame: Frame, now_ns: int) -> None:
     """Copy a frame (uint8 array) into the pool and ``ingest`` it; too long or no room: drop."""
     length = frame.size
     if HEADROOM + length + SLACK > context.buffer_stride:
@@ -433,7 +441,7 @@ def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_n
     ingest(context, switch, port, packet, now_ns)
 
 
-@jit
+@entry
 def copy_frame(context: Context, packet: int, frame: Octets) -> int:
     """Copy a departing frame into ``frame`` (uint8 array, long enough); return its length in
     bytes."""

@@ -26,7 +26,7 @@ from weft.switch.engine.dataplane.outbox import record_packet
 from weft.switch.engine.dataplane.runtime import write_note
 from weft.switch.engine.dataplane.telemetry import count_depth, count_load
 from weft.switch.engine.dataplane.trace_layout import QUEUE_DROP
-from weft.switch.engine.native.compiled import inline, int64_view, jit, part
+from weft.switch.engine.native.compiled import entry, inline, int64_view, jit, part
 
 NANOSECONDS = 1_000_000_000
 PACKET_BYTES = Packet.dtype.itemsize
@@ -121,7 +121,7 @@ def take_packet(context: Context, buffer: int) -> int:
     return packet  # type: ignore[no-any-return]
 
 
-@jit
+@entry
 def release(context: Context, packet: int) -> None:
     """Give a packet and its reference to the buffer back."""
     drop_buffer(context, Packet(context.packets, packet).buffer)
@@ -309,7 +309,7 @@ def reschedule(context: Context, port_index: int) -> None:
     schedule(context, port_index, time)
 
 
-@jit
+@entry
 def next_deadline(context: Context) -> int:
     """Return when `advance` has something to do next, in ns, or NONE."""
     if context.ready.head != NONE or context.again.head != NONE or context.landed.head != NONE:
@@ -445,7 +445,7 @@ def land(context: Context, port_index: int, now_ns: int) -> None:
         append(context, arrived, take_first(context, port.under_way))
 
 
-@jit
+@entry
 def take_departure(context: Context) -> int:
     """Return the next packet that has left, or NONE; the caller calls `release` once it is
     delivered.

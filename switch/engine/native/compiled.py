@@ -25,13 +25,12 @@ _SWITCH = Path(__file__).resolve().parent.parent.parent
 JIT = Jit(
     "machine-code",
     (*(_SWITCH / "engine").rglob("*.py"), *(_SWITCH / "realtime").glob("*.py")),
-    keep_internal=True,
     error_model="numpy",
     _nrt=False,
 )
 """Division never raises. Arrays in compiled code are views of memory that Python owns: they are not
 reference-counted. The real-time loop is compiled with the engine."""
-jit, inner, inline = JIT.compiled, JIT.internal, JIT.inline
+jit, entry, inner, inline = JIT.compiled, JIT.entry, JIT.internal, JIT.inline
 
 
 def part(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -161,4 +161,4 @@ JIT = Jit(
     brought=AGENTS.brought,
     error_model="numpy",
 )
-compiled, internal = JIT.compiled, JIT.internal
+entry, internal = JIT.entry, JIT.internal

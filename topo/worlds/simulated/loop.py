@@ -55,7 +55,7 @@ from weft.topo.worlds.simulated.layout import (
     HostRecord,
     Rule,
     WorldRecord,
-    compiled,
+    entry,
     internal,
 )
 
@@ -195,7 +195,7 @@ def arrive_late(world: WorldRecord, context: Context, now_ns: int) -> int:
     return hand_over(world, context, port_index, packet, now_ns)
 
 
-@compiled
+@entry
 def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; return the reason, one of `layout`'s IDLE to ENDLESS."""
     world = WorldRecord(world_address)
@@ -260,14 +260,14 @@ def run_events(world_address: int, context: Context) -> int:
                 return GROW
 
 
-@compiled
+@entry
 def call_host(world_address: int, context: Context, host: int) -> None:
     """Let a host send as soon as the events before it are done."""
     world = WorldRecord(world_address)
     schedule(context, world.first_call + host, world.now_ns)
 
 
-@compiled
+@entry
 def send_frame(context: Context, port_index: int, frame: Frame, now_ns: int) -> None:
     """Let the link behind a port carry a frame next, ahead of the port's queue."""
     buffer = take_buffer(context)
