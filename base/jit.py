@@ -66,7 +66,7 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BELOW = ("deferred", "machine_code", "numba_code")
+_BELOW = ("deferred", "machine_code", "numba_code", "system_calls")
 _ROOT = Path(__file__).resolve().parent.parent
 
 

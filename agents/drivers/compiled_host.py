@@ -5,8 +5,6 @@ It comes back to Python only for what an agent must decide: when the endpoint ha
 agent is due, for every arrival while the agent is attentive; and for sockets that are to be made.
 """
 
-from typing import Any
-
 import numpy as np
 
 from weft.agents.drivers.compiled_udp import (
@@ -21,8 +19,18 @@ from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.wire.compiled import entry, internal
-from weft.base.deferred import external
 from weft.base.jit import Record, Table, Words, load8, load16, load32, record
+from weft.base.system_calls import (
+    CLOCK_MONOTONIC,
+    EAGAIN,
+    ECONNREFUSED,
+    EINTR,
+    EMSGSIZE,
+    POLLIN,
+    POLLOUT,
+    clock_gettime,
+    read,
+)
 
 # Why the loop came back.
 ATTEND = 1
@@ -47,17 +55,8 @@ LOOK_NS = 100_000_000
 MOST_IDLE_EVENTS = 64
 """How many events may wait for others."""
 
-_EINTR = 4
-_EAGAIN = 11
-_EMSGSIZE = 90
-_ECONNREFUSED = 111
-_POLLIN = 1
-_POLLOUT = 4
-_CLOCK_MONOTONIC = 1
-_BILLION = 1_000_000_000
 
-_clock_gettime: Any = external("clock_gettime", "int32", "int32", "intp")
-_read: Any = external("read", "intp", "int32", "intp", "intp")
+_BILLION = 1_000_000_000
 
 
 @record
@@ -112,7 +111,7 @@ class HostLoop(Record):
 @internal
 def _now(place: Words) -> int:
     """Return the time; `place` is room for a timespec."""
-    _clock_gettime(np.int32(_CLOCK_MONOTONIC), place.ctypes.data)
+    clock_gettime(np.int32(CLOCK_MONOTONIC), place.ctypes.data)
     return int(place[0] * _BILLION + place[1])
 
 
@@ -161,13 +160,13 @@ def _flush(loop: HostLoop, senders: Words, sending: Words, raw_sending: Words) -
             count = run_length(loop.outgoing, row, loop.unsent)
             sent = send_many(descriptor, loop.outgoing, row, count, sending, loop.udp_port, False)
         loop.system_calls += 1
-        if sent == -_EAGAIN:
+        if sent == -EAGAIN:
             loop.send_blocked += 1
             loop.blocked_on = descriptor
-            return _EAGAIN
-        if sent == -_EINTR:
+            return EAGAIN
+        if sent == -EINTR:
             continue
-        if sent == -_EMSGSIZE:
+        if sent == -EMSGSIZE:
             return TOO_LONG
         if sent < 0:
             loop.send_errors += 1
@@ -187,16 +186,16 @@ def _sleep(
     """Wait until something can be received or sent, or somebody wakes the host, or the time has
     come; 0, or why the loop comes back. Where datagrams are to gather they do not end the wait."""
     count = 1
-    watched[0] = loop.receiver | _POLLIN << 32
+    watched[0] = loop.receiver | POLLIN << 32
     if gathers:
         watched[0] = 0xFFFFFFFF
         until = min(until, now + loop.gather)
     if loop.unsent:
-        watched[count] = loop.blocked_on | _POLLOUT << 32
+        watched[count] = loop.blocked_on | POLLOUT << 32
         count += 1
     for descriptor in (loop.workers, loop.wake):
         if descriptor >= 0:
-            watched[count] = descriptor | _POLLIN << 32
+            watched[count] = descriptor | POLLIN << 32
             count += 1
     left = max(until - now, 0)
     timeout[0], timeout[1] = left // _BILLION, left % _BILLION
@@ -211,7 +210,7 @@ def _sleep(
     if loop.wake >= 0 and ready > 0 and watched[count - 1] >> 48 != 0:
         return ENDED
     if loop.workers >= 0:
-        _read(np.int32(loop.workers), timeout.ctypes.data, 8)
+        read(np.int32(loop.workers), timeout.ctypes.data, 8)
         return ATTEND
     return 0
 
@@ -262,7 +261,7 @@ def serve_host(
             if received > 0:
                 loop.datagrams_received += received
                 take_batch(endpoint, incoming, received, now)
-            elif received not in (0, -_EAGAIN, -_EINTR, -_ECONNREFUSED):
+            elif received not in (0, -EAGAIN, -EINTR, -ECONNREFUSED):
                 loop.error = -received
                 return RECEIVE_FAILED
             loop.readable = 0  # before it receives again, a host sends
@@ -281,7 +280,7 @@ def serve_host(
                     busy = False
                     break
             stopped = _flush(loop, senders, sending, raw_sending)
-            if stopped == _EAGAIN:
+            if stopped == EAGAIN:
                 busy = False
                 break
             if stopped:

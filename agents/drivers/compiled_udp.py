@@ -5,11 +5,9 @@ worker.
 These loops return to Python when a sink is whole, when the source has no more, or when they are
 told to stop (`stop[0]` is not 0).
 
-The structures are those of 64-bit Linux, as int64 arrays: `messages` [n, 8] are mmsghdr,
-`vectors` [n, 2] iovec, `names` [n, 2] sockaddr_in, `controls` [n, 8] room for ancillary data.
+`messages` are rows of `MessageHeader` as an array of int64, each with addresses of a sockaddr_in
+and of rows of `IoVector`.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,6 @@ from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.receive import receive_chunks
 from weft.agents.wire.compiled import compiled, entry, internal
 from weft.agents.wire.crc import swap16, swap32
-from weft.base.deferred import external
 from weft.base.jit import (
     Table,
     Words,
@@ -29,7 +26,18 @@ from weft.base.jit import (
     store8,
     store16,
     store32,
-    words_at,
+)
+from weft.base.system_calls import (
+    EAGAIN,
+    EINTR,
+    MSG_DONTWAIT,
+    POLLIN,
+    IoVector,
+    MessageHeader,
+    errno_location,
+    ppoll,
+    recvmmsg,
+    sendmmsg,
 )
 
 NAME_BYTES = 16
@@ -37,31 +45,16 @@ CONTROL_BYTES = 64
 STACK_BYTES = 28
 """IPv4 and UDP headers; and the room for them."""
 STACK_ROOM = 32
-_MSG_DONTWAIT = 0x40
 _AF_INET = 2
 _IP_TOS = 1
 _IP_PKTINFO = 8
 _CONTROL_HEADER_BYTES = 16
 
-# Columns of a mmsghdr.
-_NAME_LENGTH = 1
-_CONTROL_LENGTH = 5
-_FLAGS = 6
-_RESULT = 7
-
-_recvmmsg: Any = external("recvmmsg", "int32", "int32", "intp", "uint32", "int32", "intp")
-_sendmmsg: Any = external("sendmmsg", "int32", "int32", "intp", "uint32", "int32")
-_ppoll: Any = external("ppoll", "int32", "intp", "uint64", "intp", "intp")
-_errno_location: Any = external("__errno_location", "intp")
-_EAGAIN = 11
-_EINTR = 4
-_POLLIN = 1
-
 
 @internal
 def _outcome(done: int) -> int:
     """Return how many datagrams a system call has done, or minus the errno."""
-    return -int(np.int64(load32(_errno_location()))) if done < 0 else int(np.int64(done))
+    return -int(np.int64(load32(errno_location()))) if done < 0 else int(np.int64(done))
 
 
 @compiled
@@ -73,24 +66,26 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
     """
     batch = at.Batch(rows)
     for index in range(batch.capacity):
-        messages[index, _NAME_LENGTH] = NAME_BYTES
-        messages[index, _CONTROL_LENGTH] = CONTROL_BYTES
-        messages[index, _FLAGS] = 0
+        message = MessageHeader(messages.ctypes.data, index)
+        message.name_length = NAME_BYTES
+        message.control_bytes = CONTROL_BYTES
+        message.flags = 0
     count = _outcome(
-        _recvmmsg(
+        recvmmsg(
             np.int32(descriptor), messages.ctypes.data, np.uint32(batch.capacity),
-            np.int32(_MSG_DONTWAIT), 0,
+            np.int32(MSG_DONTWAIT), 0,
         )
     )  # fmt: skip
     for index in range(count):
-        name = messages[index, 0]
-        size = np.uint32(messages[index, _RESULT] & 0xFFFFFFFF)
+        message = MessageHeader(messages.ctypes.data, index)
+        name = message.name
+        size = np.uint32(message.length & 0xFFFFFFFF)
         source = swap32(np.int64(load32(name + 4)))
         source_port = swap16(np.int64(load16(name + 2)))
         destination = own_address
         tos = 0
-        control = messages[index, 4]
-        end = control + messages[index, _CONTROL_LENGTH]
+        control = message.control
+        end = control + message.control_bytes
         while control + _CONTROL_HEADER_BYTES <= end:
             length = load64_signed(control)
             if length < _CONTROL_HEADER_BYTES:
@@ -164,22 +159,22 @@ def send_many(
     count = min(count, len(messages))
     for index in range(count):
         row = first + index
-        name = messages[index, 0]
+        message = MessageHeader(messages.ctypes.data, index)
+        name = message.name
         store16(name, np.uint16(_AF_INET))
         store16(name + 2, np.uint16(0 if raw else swap16(udp_port)))
         store32(name + 4, np.uint32(swap32(np.int64(load32(batch.destination + 4 * row)))))
-        messages[index, _NAME_LENGTH] = NAME_BYTES
-        messages[index, _FLAGS] = 0
-        vector = messages[index, 2]
+        message.name_length = NAME_BYTES
+        message.flags = 0
+        vector = message.vectors
         if raw:
             _put_stack(load64_signed(vector), batch, row, udp_port)
             vector += 16
-        words = words_at(vector, 2)
-        words[0] = batch.data + row * batch.stride
-        words[1] = np.int64(load32(batch.length + 4 * row))
+        IoVector(vector).address = batch.data + row * batch.stride
+        IoVector(vector).length = np.int64(load32(batch.length + 4 * row))
     return _outcome(
-        _sendmmsg(
-            np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(_MSG_DONTWAIT)
+        sendmmsg(
+            np.int32(descriptor), messages.ctypes.data, np.uint32(count), np.int32(MSG_DONTWAIT)
         )
     )
 
@@ -191,7 +186,7 @@ def wait_ready(watched: Words, count: int, timeout: Words) -> int:
     `watched` are pollfd; `timeout` is (s, ns), or (-1, 0) for no end.
     """
     limit = timeout.ctypes.data if timeout[0] >= 0 else 0
-    return int(np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0)))
+    return int(np.int64(ppoll(watched.ctypes.data, np.uint64(count), limit, 0)))
 
 
 @entry
@@ -239,12 +234,12 @@ def carry_sockets(
             if count > 0:
                 receive_chunks(state, batch, count, 0)
                 received += count
-            elif count not in (0, -_EAGAIN, -_EINTR):
+            elif count not in (0, -EAGAIN, -EINTR):
                 return count
         if received == 0 and worker.endpoint.events == 0:
             for index in range(len(descriptors)):
-                watched[index] = descriptors[index] | _POLLIN << 32
-            watched[len(watched) - 1] = (watched[len(watched) - 1] & 0xFFFFFFFF) | _POLLIN << 32
+                watched[index] = descriptors[index] | POLLIN << 32
+            watched[len(watched) - 1] = (watched[len(watched) - 1] & 0xFFFFFFFF) | POLLIN << 32
             if wait_ready(watched, len(watched), timeout) == 0:
                 return 0
     return 0

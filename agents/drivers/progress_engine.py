@@ -29,6 +29,7 @@ from weft.agents.drivers.compiled_udp import (
 from weft.agents.transport import ChunkSink, ReceiveWorker
 from weft.base.errors import MachineError
 from weft.base.jit import Words
+from weft.base.system_calls import MessageHeader
 
 STRIDE = 4096 + 128
 """Room for the largest RoCEv2 packet there is."""
@@ -64,13 +65,14 @@ class Messages:
         self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
         self._stacks = np.zeros((BATCH, STACK_ROOM), np.uint8)
         for index in range(BATCH):
-            self.headers[index, 0] = self._names[index].ctypes.data
-            self.headers[index, 2] = self._vectors[index].ctypes.data
-            self.headers[index, 3] = 2 if raw else 1
+            header = MessageHeader(self.headers.ctypes.data, index)
+            header.name = self._names[index].ctypes.data
+            header.vectors = self._vectors[index].ctypes.data
+            header.vector_count = 2 if raw else 1
             if raw:
                 self._vectors[index, :2] = (self._stacks[index].ctypes.data, STACK_BYTES)
             if batch is not None:
-                self.headers[index, 4] = self._controls[index].ctypes.data
+                header.control = self._controls[index].ctypes.data
                 self._vectors[index, :2] = (batch.data[index].ctypes.data, batch.stride)
 
 

@@ -11,11 +11,22 @@ import numpy as np
 
 from weft.base.deferred import external
 from weft.base.jit import Record, record
+from weft.base.system_calls import (
+    MSG_DONTWAIT,
+    IoVector,
+    Timespec,
+    nanosleep,
+    recvmmsg,
+    sendmmsg,
+)
+from weft.base.system_calls import (
+    poll as poll_of,
+)
 from weft.switch.engine.control.memory import rows
 from weft.switch.engine.native.compiled import jit
-from weft.switch.realtime.layout import BATCH, TIMESPEC_BYTES, IoVector, Timespec
+from weft.switch.realtime.layout import BATCH, TIMESPEC_BYTES
 from weft.switch.realtime.ports import messages
-from weft.switch.realtime.system_calls import MSG_DONTWAIT, clock, recvmmsg, sendmmsg
+from weft.switch.realtime.system_calls import clock
 
 FRAME_BYTES = 10_240
 COUNTER_BYTES = 32
@@ -24,9 +35,7 @@ SLEEP_NS = 20_000
 LOST_AFTER_NS = 20_000_000
 """Frames are taken for lost if none has come through for this long."""
 
-_poll: Any = external("poll", "int32", "int64", "uint64", "int32")
 _pread: Any = external("pread", "int64", "int32", "int64", "uint64", "int64")
-_nanosleep: Any = external("nanosleep", "int32", "int64", "int64")
 
 
 @record
@@ -77,7 +86,7 @@ def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> 
         return
     poll[0] = source | (1 << 32)
     while True:
-        if _poll(poll.ctypes.data, 1, -1) < 0:
+        if poll_of(poll.ctypes.data, 1, -1) < 0:
             return
         while True:
             for i in range(BATCH):
@@ -101,7 +110,7 @@ def circulate(
     """
     hops = 0
     for _ in range(turns):
-        _nanosleep(time, 0)
+        nanosleep(time, 0)
         for i in range(receivers.size):
             for j in range(batch):
                 vectors[j].length = FRAME_BYTES
@@ -160,7 +169,7 @@ def generate(
             if clock(time) - last_ns > LOST_AFTER_NS:
                 state.lost += under_way
                 last_ns = clock(time)
-            _nanosleep(time + TIMESPEC_BYTES, 0)
+            nanosleep(time + TIMESPEC_BYTES, 0)
             continue
         sent = sendmmsg(socket, headers.ctypes.data, burst, 0)
         if sent > 0:

@@ -3,45 +3,12 @@
 from typing import Annotated
 
 from weft.base.jit import Record, record, words_in
+from weft.base.system_calls import Timespec
 from weft.switch.engine.dataplane.layout import Chain, Words
 from weft.switch.realtime.durations import Durations
 
 BATCH = 64
 """The most frames of one recvmmsg or sendmmsg."""
-
-
-@record
-class Timespec(Record):
-    """A struct timespec."""
-
-    seconds: int
-    nanoseconds: int
-
-
-@record
-class IoVector(Record):
-    """A struct iovec."""
-
-    address: int
-    length: int
-    """Its bytes."""
-
-
-@record
-class MessageHeader(Record):
-    """A struct mmsghdr."""
-
-    name: Annotated[Words, 2]
-    """Its address and length; there is none."""
-    vectors: int
-    """Address of rows of `IoVector`."""
-    vector_count: int
-    control: int
-    """Address of a `ControlMessage`."""
-    control_bytes: int
-    flags: int
-    length: int
-    """The frame's bytes, in the low half."""
 
 
 @record

@@ -7,6 +7,17 @@ comes back to Python only when the event descriptor is readable.
 import numpy as np
 
 from weft.base.jit import load32
+from weft.base.system_calls import (
+    MSG_DONTWAIT,
+    MSG_TRUNC,
+    IoVector,
+    MessageHeader,
+    Timespec,
+    epoll_wait,
+    ppoll,
+    recvmmsg,
+    write,
+)
 from weft.switch.engine.dataplane.captures import capture_bytes
 from weft.switch.engine.dataplane.events import MOST_PASSES, advance, advance_some, begin_turn
 from weft.switch.engine.dataplane.layout import (
@@ -35,23 +46,14 @@ from weft.switch.realtime.layout import (
     CONTROL_BYTES,
     TIMESPEC_BYTES,
     ControlMessage,
-    IoVector,
     LoopRecord,
-    MessageHeader,
     SocketRecord,
-    Timespec,
 )
 from weft.switch.realtime.sending import send_departures
 from weft.switch.realtime.system_calls import (
     EVENT_BYTES,
     EVENT_DATA,
-    MSG_DONTWAIT,
-    MSG_TRUNC,
     clock,
-    epoll_wait,
-    ppoll,
-    recvmmsg,
-    write,
 )
 
 STREAM_BYTES = 512

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import MachineError
+from weft.base.system_calls import POLLIN, IoVector, MessageHeader, Timespec
 from weft.switch.engine.control.memory import rows
 from weft.switch.engine.dataplane.layout import NONE
 from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime import layout
-from weft.switch.realtime.system_calls import EVENT_BYTES, POLLIN
+from weft.switch.realtime.system_calls import EVENT_BYTES
 
 ETH_P_ALL = 3
 SOL_PACKET = 263
@@ -82,8 +83,8 @@ def _bind(port: socket.socket, interface: str, protocol: int) -> None:
 
 def messages(vectors: Any, each: int) -> Any:
     """Return rows of `MessageHeader`, each of which has the next ``each`` rows of
-    `layout.IoVector`."""
-    made = rows(layout.MessageHeader, len(vectors) // each)
+    `IoVector`."""
+    made = rows(MessageHeader, len(vectors) // each)
     made.vectors = vectors.ctypes.data + each * vectors.itemsize * np.arange(len(made))
     made.vector_count = each
     return made
@@ -139,11 +140,11 @@ class PortSockets:
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
         self.rows.line = NONE
-        receive_vectors = rows(layout.IoVector, layout.BATCH)
+        receive_vectors = rows(IoVector, layout.BATCH)
         receive = messages(receive_vectors, 1)
         control = rows(layout.ControlMessage, layout.BATCH)
         receive.control = control.ctypes.data + control.itemsize * np.arange(layout.BATCH)
-        send_vectors = rows(layout.IoVector, 2 * layout.BATCH)
+        send_vectors = rows(IoVector, 2 * layout.BATCH)
         arrays = {
             "poll": watched,
             "ready": np.zeros((count + 1) * EVENT_BYTES, np.uint8),
@@ -156,7 +157,7 @@ class PortSockets:
             "send": messages(send_vectors, 2),
             "send_vectors": send_vectors,
             "pending": np.zeros(max(count, 1), np.int64),
-            "times": rows(layout.Timespec, 2),
+            "times": rows(Timespec, 2),
         }
         self._kept += arrays.values()
         io: layout.LoopRecord = rows(layout.LoopRecord, 1)[0]

@@ -1,18 +1,15 @@
 """How frames leave: each to its port's socket, in batches."""
 
+from weft.base.system_calls import EAGAIN, ENOBUFS, MSG_DONTWAIT, IoVector, MessageHeader, sendmmsg
 from weft.switch.engine.dataplane.captures import capture_departure
 from weft.switch.engine.dataplane.layout import NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.queues import append, release, take_departure, take_first
 from weft.switch.engine.native.compiled import int64_view, jit
 from weft.switch.realtime.durations import count_duration
-from weft.switch.realtime.layout import BATCH, IoVector, LoopRecord, MessageHeader, SocketRecord
+from weft.switch.realtime.layout import BATCH, LoopRecord, SocketRecord
 from weft.switch.realtime.system_calls import (
-    EAGAIN,
-    ENOBUFS,
-    MSG_DONTWAIT,
     clock,
     errno,
-    sendmmsg,
 )
 
 

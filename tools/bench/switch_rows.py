@@ -34,6 +34,7 @@ from weft.base.children import (
 )
 from weft.base.errors import MachineError, RunError, WeftError
 from weft.base.outputs import killed
+from weft.base.system_calls import Timespec
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.entities import Action, Entity, PlannedMember, PlannedMulticast, entry
 from weft.controller.plan import Update
@@ -42,7 +43,6 @@ from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.engine.control.entities import Exact, Lpm, MemberTarget
 from weft.switch.engine.control.memory import rows
 from weft.switch.realtime import bare
-from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_port
 from weft.tools.bench.switch import HOPS
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S
