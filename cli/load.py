@@ -6,8 +6,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from weft.base.errors import WeftError
-from weft.controller.client import LoadableProgram, Session, SwitchError
+from weft.controller.client import LoadableProgram, Session
 from weft.controller.inspection import Inspector
+from weft.controller.remote import SwitchError
 from weft.switch.compiler import compile_program
 from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 from weft.base.cache import PACKAGE, cache_dir
 from weft.base.children import run_tool
 from weft.base.errors import MachineError
-from weft.controller.client import DEADLINE_S, RemoteClient
+from weft.controller.remote import DEADLINE_S, RemoteClient
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 PINS = PACKAGE / "requirements" / "shell.txt"

@@ -8,18 +8,12 @@ from typing import TypeVar
 from weft.base.entry_points import blamed
 from weft.base.garbage import uncollected
 from weft.controller.claims import PLANS, Claims
-from weft.controller.client import (
-    DEADLINE_S,
-    Address,
-    LoadableProgram,
-    ProgramPaths,
-    Session,
-    SwitchError,
-)
+from weft.controller.client import LoadableProgram, ProgramPaths, Session
 from weft.controller.counters import Cell, LinkCells, LinkCounters
 from weft.controller.entities import Entity
 from weft.controller.features.registry import FEATURES
 from weft.controller.plan import Plan, Update, diff
+from weft.controller.remote import DEADLINE_S, Address, SwitchError
 from weft.topo.clos import Topology
 
 MAX_THREADS = 16

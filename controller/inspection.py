@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from weft.base.errors import InputError
-from weft.controller.client import DEADLINE_S, Address, SwitchError, client_at
+from weft.controller.remote import DEADLINE_S, Address, SwitchError, client_at
 from weft.switch.messages import p4runtime_pb2
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)

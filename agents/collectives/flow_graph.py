@@ -16,84 +16,30 @@ begin, the one with the lowest number takes a workgroup that is free.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.agents.collectives.flow_columns import (
+    NONE,
+    FlowColumns,
+    FlowMulticast,
+    FlowPlaces,
+    IntArray,
+    Sum,
+    by_rank,
+    sums_before,
+)
+from weft.agents.collectives.workgroups import Workgroups
 from weft.base.errors import InputError, refuse
-
-IntArray = npt.NDArray[np.int64]
 
 DONE, RECEIVED = range(2)
 """Events: a wait is over or a flow acknowledged, at its rank; a flow has come, at its
 destination."""
 MAX_TASKS = 1 << 20
 MAX_TIME_NS = 1 << 62
-NONE = -1
-"""In place of a task or a multicast where there is none."""
-
-
-@dataclass(frozen=True)
-class FlowPlaces:
-    """Where the bytes of flows are, where they do not just follow each other. Columns have an entry
-    for each task of the graph; those of waits mean nothing."""
-
-    memory: tuple[int, ...]
-    """Where a flow's source reads it: 0 in its buffer, 1 in its output."""
-    offset: tuple[int, ...]
-    """The place of the flow's first byte there..."""
-    target: tuple[int, ...]
-    """... and in the output of its destination."""
-    buffer_bytes: tuple[int, ...]
-    """The size of each rank's buffer..."""
-    output_bytes: tuple[int, ...]
-    """... and of its output."""
-
-
-@dataclass(frozen=True)
-class FlowMulticast:
-    """Flows of the same bytes that are one multicast."""
-
-    source: int
-    destinations: tuple[int, ...]
-    flows: tuple[int, ...]
-    """The flow to each of the destinations."""
-    size_bytes: int
-    group: int
-    """The number of the group by which it goes: those of one source to the same destinations
-    share one."""
-    shard: int
-    """Its number among the multicasts of its group."""
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Waits of all ranks that are one sum of float32 numbers by the switches. Columns have
-    an entry for each rank."""
-
-    waits: tuple[int, ...]
-    size_bytes: int
-    offset: tuple[int, ...]
-    """The place of the first byte that a rank contributes, in its buffer..."""
-    target: tuple[int, ...]
-    """... and of the first byte of the sums, in its output."""
-    owner: int = NONE
-    """The rank that alone gets the sums, or `NONE` if all do."""
-    contributors: tuple[int, ...] = ()
-    """The ranks that have anything to add; empty: all. Others contribute zeros, and their packets
-    have headers only."""
-
-    def sends(self, rank: int) -> bool:
-        """Return whether a rank sends numbers: the owner adds its own to what comes."""
-        return rank != self.owner and (not self.contributors or rank in self.contributors)
-
-    def gets(self, rank: int) -> bool:
-        """Return whether a rank gets the sums."""
-        return self.owner in (NONE, rank)
 
 
 @dataclass(frozen=True)
@@ -345,7 +291,7 @@ class FlowGraph:
         where the blocks of all flows that come there are numbered through; int64 [tasks]."""
         if block_size not in self._first_blocks:
             blocks = -(-self.table.size_bytes // block_size)
-            self._first_blocks[block_size] = _before(self._received, blocks)
+            self._first_blocks[block_size] = sums_before(self._received, blocks)
         return self._first_blocks[block_size]
 
     @cached_property
@@ -354,7 +300,7 @@ class FlowGraph:
         [tasks]."""
         if self.places is not None:
             return np.array(self.places.target, np.int64)
-        return _before(self._received, self.table.size_bytes)
+        return sums_before(self._received, self.table.size_bytes)
 
     @cached_property
     def offset_bytes(self) -> IntArray:
@@ -362,7 +308,7 @@ class FlowGraph:
         that it is read from; int64 [tasks]."""
         if self.places is not None:
             return np.array(self.places.offset, np.int64)
-        return _before(self._sent, self.table.size_bytes)
+        return sums_before(self._sent, self.table.size_bytes)
 
     def buffer_bytes(self, rank: int) -> int:
         """Return the size of a rank's buffer, from which it sends."""
@@ -424,11 +370,11 @@ class FlowGraph:
 
     @cached_property
     def _sent(self) -> dict[int, IntArray]:
-        return _by_rank(self.flows, self.table.source)
+        return by_rank(self.flows, self.table.source)
 
     @cached_property
     def _received(self) -> dict[int, IntArray]:
-        return _by_rank(self.flows, self.table.destination)
+        return by_rank(self.flows, self.table.destination)
 
     def sizes(self, flows: IntArray) -> list[int]:
         """Return bytes of each of some flows."""
@@ -491,7 +437,7 @@ class FlowGraph:
         posted_ns: list[int] = []
         """When the last rank contributes to each sum, of those whose turn has come."""
 
-        workgroups = Workgroups(self)
+        workgroups = Workgroups(self.source, self.pool, self.pools)
 
         def begin(task: int, now_ns: int) -> None:
             if workgroups.needs(task):
@@ -548,186 +494,3 @@ class FlowGraph:
     def span_ns(self, rate_bps: int, carried_bytes: Sequence[int] = ()) -> int:
         """Return the latest of the times of `ends_ns`."""
         return max(self.ends_ns(rate_bps, carried_bytes).values())
-
-
-class Workgroups:
-    """The workgroups of ranks: which waits have one, and which could begin if they had."""
-
-    def __init__(self, graph: FlowGraph) -> None:
-        self._graph = graph
-        self._free: dict[tuple[int, int], int] = {}
-        """By rank and pool."""
-        self._ready: dict[tuple[int, int], list[int]] = {}
-        """Heaps of waits."""
-        self._changed: set[tuple[int, int]] = set()
-
-    def needs(self, task: int) -> bool:
-        """Return whether a task needs a workgroup."""
-        return bool(self._graph.pool) and self._graph.pool[task] != NONE
-
-    def ready(self, task: int) -> None:
-        """Note that a wait could begin if it had a workgroup."""
-        key = self._graph.source[task], self._graph.pool[task]
-        self._free.setdefault(key, self._graph.pools[key[1]])
-        heapq.heappush(self._ready.setdefault(key, []), task)
-        self._changed.add(key)
-
-    def leave(self, task: int) -> None:
-        """Note that a wait has no use for its workgroup any more."""
-        key = self._graph.source[task], self._graph.pool[task]
-        self._free[key] += 1
-        self._changed.add(key)
-
-    def taken(self) -> Iterator[int]:
-        """Yield the waits that begin now, since there are workgroups for them."""
-        for key in sorted(self._changed):
-            while self._free[key] and self._ready[key]:
-                self._free[key] -= 1
-                yield heapq.heappop(self._ready[key])
-        self._changed.clear()
-
-
-def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
-    """Return the flows, in order, by a rank that each has."""
-    ranks = rank_of[flows]
-    order = np.argsort(ranks, kind="stable")
-    found, starts = np.unique(ranks[order], return_index=True)
-    groups = np.split(flows[order], starts[1:])
-    return dict(zip(found.tolist(), groups, strict=False))  # of no flows there is an empty group
-
-
-def _before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
-    """Return the sum of the amounts of those before each task in its group."""
-    sums = np.zeros(len(amounts), np.int64)
-    for tasks in groups.values():
-        sums[tasks] = np.cumsum(amounts[tasks]) - amounts[tasks]
-    return sums
-
-
-@dataclass(frozen=True, eq=False)
-class FlowColumns:
-    """The columns of a `FlowGraph` are int64 arrays of one length."""
-
-    source: IntArray
-    destination: IntArray
-    size_bytes: IntArray
-    delay_ns: IntArray
-    needed: IntArray
-    cause: IntArray
-    event: IntArray
-    waiting: IntArray
-    follows: IntArray
-    multicast: IntArray
-
-
-class FlowPlace(NamedTuple):
-    """Where the bytes of a flow are; see `FlowPlaces`."""
-
-    memory: int
-    offset: int
-    target: int
-
-
-class GraphBuilder:
-    """A builder makes a `FlowGraph` task by task. Events are (task, `DONE` or `RECEIVED`)."""
-
-    def __init__(self) -> None:
-        self._tasks: list[tuple[int, int, int, int, int]] = []
-        self._edges: list[tuple[int, int, int]] = []
-        self._follows: list[int] = []
-        self._multicast: list[int] = []
-        self._places: list[FlowPlace] = []
-        self._multicasts = 0
-        self._sums: list[Sum] = []
-        self._pool: list[int] = []
-        self.pools: list[int] = []
-        """How many workgroups of each pool a rank has."""
-
-    @property
-    def flows(self) -> int:
-        """Return how many flows were added so far."""
-        return sum(task[0] != task[1] for task in self._tasks)
-
-    def flow(
-        self, source: int, destination: int, size_bytes: int,
-        after: Iterable[tuple[int, int]] = (), delay_ns: int = 0, *,
-        place: FlowPlace | None = None, follows: int = NONE,
-    ) -> int:  # fmt: skip
-        """Add a flow that waits for all of some events, and return its number.
-
-        Args:
-            place: where its bytes are; of all flows, or of none.
-            follows: the flow whose bytes it sends on.
-        """
-        task = (source, destination, size_bytes, delay_ns)
-        return self._add(task, after, None, place, follows)
-
-    def multicast(
-        self, source: int, targets: Mapping[int, int], size_bytes: int, memory: int, offset: int,
-        after: Iterable[tuple[int, int]] = (),
-    ) -> list[int]:  # fmt: skip
-        """Add a multicast that waits for all of some events, and return its flows, in order.
-
-        Args:
-            targets: by destination, where its bytes go in the output there.
-            memory, offset: where the source reads them; see `FlowPlaces`.
-        """
-        begin = ((self.wait(source, after=after), DONE),)
-        number, self._multicasts = self._multicasts, self._multicasts + 1
-        return [
-            self._add(
-                (source, destination, size_bytes, 0), begin, None,
-                FlowPlace(memory, offset, target), multicast=number,
-            )
-            for destination, target in targets.items()
-        ]  # fmt: skip
-
-    def wait(
-        self, rank: int, delay_ns: int = 0, after: Iterable[tuple[int, int]] = (),
-        needed: int | None = None, *, pool: int = NONE,
-    ) -> int:  # fmt: skip
-        """Add a wait for some events, or for so many of them, and return its number.
-
-        Args:
-            pool: the pool of workgroups that it needs one of.
-        """
-        return self._add((rank, rank, 0, delay_ns), after, needed, pool=pool)
-
-    def add(self, added: Sum) -> None:
-        """Add that waits are one sum; all ranks contribute in the order of these calls."""
-        self._sums.append(added)
-
-    def build(
-        self, buffer_bytes: Sequence[int] | None = None, output_bytes: Sequence[int] = ()
-    ) -> FlowGraph:
-        """Return the graph; raises InputError as `FlowGraph` does.
-
-        Args:
-            buffer_bytes, output_bytes: of each rank, where flows have places.
-        """
-        source, destination, size, delay, needed = list(zip(*self._tasks, strict=True)) or [()] * 5
-        cause, event, waiting = list(zip(*self._edges, strict=True)) or [()] * 3
-        columns = source, destination, size, delay, needed, cause, event, waiting
-        if buffer_bytes is None:
-            return FlowGraph(*columns)
-        memory, offset, target = list(zip(*self._places, strict=True)) or [()] * 3
-        places = FlowPlaces(memory, offset, target, tuple(buffer_bytes), tuple(output_bytes))
-        follows, multicast = (*self._follows,), (*self._multicast,)
-        return FlowGraph(
-            *columns, follows, multicast, places, (*self._sums,), (*self._pool,), (*self.pools,)
-        )
-
-    def _add(
-        self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],
-        needed: int | None, place: FlowPlace | None = None, follows: int = NONE,
-        multicast: int = NONE, pool: int = NONE,
-    ) -> int:  # fmt: skip
-        number = len(self._tasks)
-        self._pool.append(pool)
-        self._places.append(place or FlowPlace(0, 0, 0))
-        self._follows.append(follows)
-        self._multicast.append(multicast)
-        events = dict.fromkeys(after)
-        self._edges += [(*event, number) for event in events]
-        self._tasks.append((*task, len(events) if needed is None else needed))
-        return number

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.fetch import MAX_READS
-from weft.agents.collectives.flow_graph import FlowMulticast
+from weft.agents.collectives.flow_columns import FlowMulticast
 from weft.agents.collectives.operation import Posts, Ticket
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES
 from weft.agents.collectives.requests import Request

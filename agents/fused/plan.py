@@ -10,16 +10,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
-from weft.agents.collectives.flow_graph import (
-    DONE,
-    MAX_TASKS,
-    NONE,
-    RECEIVED,
-    FlowGraph,
-    FlowPlace,
-    GraphBuilder,
-    Sum,
-)
+from weft.agents.collectives.flow_columns import NONE, FlowPlace, Sum
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
 from weft.agents.fused.device import ComputeDevice
 from weft.agents.fused.operator import Operator, Sizes

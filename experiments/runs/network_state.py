@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from weft.controller.client import SwitchError
 from weft.controller.counters import LinkCounters
 from weft.controller.inspection import Inspector
+from weft.controller.remote import SwitchError
 from weft.experiments.report.network import render
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.results.network import (

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.agents.collectives.dtypes import dtype_of
-from weft.agents.collectives.flow_graph import NONE, FlowGraph
+from weft.agents.collectives.flow_columns import NONE
+from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import VECTORS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task

@@ -16,7 +16,8 @@ from weft.agents.collectives.algorithms.switch_model import (
     switch_payload,
     switch_tier_bytes,
 )
-from weft.agents.collectives.flow_graph import NONE, FlowGraph
+from weft.agents.collectives.flow_columns import NONE
+from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes, write_frames
 from weft.agents.collectives.places import Places, TierBytes

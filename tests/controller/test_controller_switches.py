@@ -22,11 +22,12 @@ from tests.support.p4runtime_support import FABRIC, Files, compile_with_p4c
 
 from weft.base.errors import InputError
 from weft.controller import Controller, LinkCounters, Plan
-from weft.controller.client import LoadableProgram, Session, SwitchError, WriteError
+from weft.controller.client import LoadableProgram, Session, WriteError
 from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.plan import Update
+from weft.controller.remote import SwitchError
 from weft.switch.engine.control.entities import Exact, GroupTarget, Lpm
 from weft.switch.engine.switches import Dataplane
 from weft.switch.messages import p4runtime_pb2

@@ -10,11 +10,11 @@ import pytest
 
 from weft.base.errors import InputError
 from weft.controller import Controller, Plan, fabric_plan
-from weft.controller.client import SwitchError
 from weft.controller.features.program import featured_program
 from weft.controller.handles.access import SCRIPT, Count
 from weft.controller.handles.cells import Rates
 from weft.controller.handles.switch import SwitchHandle
+from weft.controller.remote import SwitchError
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.control.entities import Exact, Lpm, Range, Ternary
 from weft.switch.messages import p4runtime_pb2

@@ -12,10 +12,10 @@ from tests.support.system_support import WORLDS
 
 import weft
 from weft.base.errors import InputError
-from weft.controller.client import SwitchError
 from weft.controller.handles.access import Count
 from weft.controller.handles.cells import Rates
 from weft.controller.handles.replication import CloneSession, Replica
+from weft.controller.remote import SwitchError
 from weft.switch.engine.control.entities import Exact, Ternary
 
 

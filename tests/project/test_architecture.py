@@ -71,6 +71,7 @@ WITH_IO = (
     "agents/drivers",
     "topo/worlds/emulated",
     "controller/client.py",
+    "controller/remote.py",
     "controller/controller.py",
     "controller/inspection.py",
     "controller/handles",

@@ -837,7 +837,7 @@ class Pair(NetworkShape):
 PAIR = Pair()
 """
 WORKLOAD = """
-from weft.agents.collectives.flow_graph import GraphBuilder
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.experiments.families.flows.workload import Workload
 
 
@@ -964,7 +964,8 @@ FAMILY = '''
 from dataclasses import dataclass
 from typing import ClassVar
 
-from weft.agents.collectives.flow_graph import RECEIVED, GraphBuilder
+from weft.agents.collectives.flow_graph import RECEIVED
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import refuse
 from weft.experiments.families.graphs import FlowFamily
 from weft.experiments.scenario.family import with_own

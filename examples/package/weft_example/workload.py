@@ -4,7 +4,8 @@ sends a face to both neighbours, and begins the next step when both of theirs ha
 from dataclasses import dataclass
 from typing import Any
 
-from weft.agents.collectives.flow_graph import RECEIVED, FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_graph import RECEIVED, FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import refuse
 from weft.base.option import SIZE, WHOLE, WORKLOAD, option
 from weft.experiments.families.flows.workload import Workload, WorkloadOptions

@@ -23,7 +23,8 @@ from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import InputError, refuse
 from weft.base.files import read_bounded, told_as_input
 from weft.experiments.families.flows.chakra_schema import (

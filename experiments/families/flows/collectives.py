@@ -5,7 +5,8 @@ steps before."""
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
+from weft.agents.collectives.flow_graph import DONE, RECEIVED
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.names import algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.controller.flows import Flows

@@ -10,7 +10,8 @@ follows (Shoeybi et al., "Megatron-LM", arXiv 1909.08053). Computation takes no 
 
 from dataclasses import dataclass
 
-from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import refuse
 from weft.experiments.families.flows.collectives import Events, add_collective
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import InputError, refuse
 from weft.base.files import read_text, told_as_input
 from weft.base.units import shown

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from weft.agents.collectives.flow_graph import DONE, FlowPlace, GraphBuilder
+from weft.agents.collectives.flow_columns import FlowPlace
+from weft.agents.collectives.flow_graph import DONE
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.tensors import Box, Piece
 
 Event = tuple[int, int]

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_columns import NONE
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
 from weft.agents.collectives.overheads import RC_OVERHEAD_BYTES
 
 ENDS_BYTES = 20

@@ -20,7 +20,8 @@ from weft.agents.collectives.agent import Done, HostAgent
 from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of, significand_bits
 from weft.agents.collectives.fixed_point import FixedPoint
-from weft.agents.collectives.flow_graph import GraphBuilder, Sum
+from weft.agents.collectives.flow_columns import Sum
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4

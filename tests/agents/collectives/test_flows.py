@@ -13,8 +13,9 @@ from tests.support.collective_group import Group
 from tests.support.memory_network import Faults
 
 from weft.agents.collectives.agent import Failed
-from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from weft.agents.collectives.flows_operation import Schedule
+from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_schedule import Schedule
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.agents.drivers.messages import Prepare, decode, encode
 from weft.agents.ranks import OperationConfig

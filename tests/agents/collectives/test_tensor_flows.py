@@ -15,7 +15,9 @@ from tests.support.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, FlowPlace, GraphBuilder
+from weft.agents.collectives.flow_columns import FlowPlace
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.pattern import shard_key, words
 from weft.agents.collectives.requests import Request

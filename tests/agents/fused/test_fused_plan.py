@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.fused_support import SMALL, operators, small
 
-from weft.agents.collectives.flow_graph import NONE, FlowGraph
+from weft.agents.collectives.flow_columns import NONE
+from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.fused.computation import ADD, FINISH, TILE, Layout, RankProgram
 from weft.agents.fused.device import ComputeDevice
 from weft.agents.fused.operator import Operator

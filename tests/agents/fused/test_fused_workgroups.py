@@ -10,16 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.collective_group import Group
 
-from weft.agents.collectives.flow_graph import (
-    DONE,
-    NONE,
-    RECEIVED,
-    FlowGraph,
-    FlowPlace,
-    GraphBuilder,
-    Sum,
-)
-from weft.agents.collectives.flows_operation import Schedule
+from weft.agents.collectives.flow_columns import NONE, FlowPlace, Sum
+from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_schedule import Schedule
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 

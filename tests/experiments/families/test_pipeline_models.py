@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.experiments.families.flows.load import share
 from weft.experiments.families.flows.workload import REAL_RATE_BPS
+from weft.experiments.families.pipeline.layers import Layer, gpt_layers
 from weft.experiments.families.pipeline.models import (
     HOST_RATE_BPS,
     MODELS,
     Boundary,
-    Layer,
     Model,
     Scale,
     compute_ns,
     device_flops,
-    gpt_layers,
     model_of,
     times_of,
 )

@@ -14,7 +14,8 @@ from tests.support.collective_group import Group
 from tests.support.collective_names import FLOW_ALGORITHMS
 from tests.support.workloads_support import MATRIX
 
-from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
+from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 from weft.experiments.families.flows.collectives import add_collective, algorithm_for

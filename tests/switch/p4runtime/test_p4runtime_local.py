@@ -8,8 +8,9 @@ import pytest
 from tests.support.fabric import fabric_plan
 
 from weft.controller import Controller
-from weft.controller.client import SwitchError, WriteError
+from weft.controller.client import WriteError
 from weft.controller.plan import Update
+from weft.controller.remote import SwitchError
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program

@@ -4,7 +4,8 @@ blocks)."""
 
 from collections.abc import Mapping, Sequence
 
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowPlace
+from weft.agents.collectives.flow_columns import FlowPlace
+from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.families.resharding.strategy import Delivery, Event, Flows, Strategy, Transfer
 
 

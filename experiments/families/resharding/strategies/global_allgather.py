@@ -4,7 +4,8 @@ from each other around a ring of the hosts (MLSys 2023, arXiv 2211.05322, sectio
 
 from collections.abc import Mapping, Sequence
 
-from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowPlace
+from weft.agents.collectives.flow_columns import FlowPlace
+from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.families.resharding.strategy import (
     Delivery,
     Event,
