@@ -213,7 +213,7 @@ Limits = tuple[float, float] | Callable[[Any], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Option:
-    """Describe one option: a row of the table that the fields of `Asked` make up."""
+    """One option: a row of the table that the fields of `Asked` make up."""
 
     name: str
     """Its name on the command line and in a scenario file; if empty, the field's with hyphens."""

@@ -44,8 +44,8 @@ LISTENING_S = 60.0
 
 
 class Prompt(CommandLine):
-    """Reads commands until the input ends; what fails says so, and the testbed stays. Raises
-    RunError once a process of the network has ended."""
+    """The prompt, which reads commands until the input ends; what fails says so, and the testbed
+    stays. Raises RunError once a process of the network has ended."""
 
     def __init__(self, net: Net, running: RunningTestbed, commands: TextIO, source: str) -> None:
         self._net = net

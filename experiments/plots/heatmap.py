@@ -22,7 +22,7 @@ RAMP = ((255, 255, 255), (205, 225, 242), (126, 184, 218), (42, 111, 178), (10, 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Hold the loads of one run's links."""
+    """The loads of one run's links."""
 
     names: tuple[str, ...]
     """The names of the directions, such as ``leaf0>spine1``; each has a row."""

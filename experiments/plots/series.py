@@ -23,8 +23,7 @@ denominator, where there is one."""
 
 @dataclass(frozen=True)
 class Axis:
-    """Describe the x axis, on which numbers stand at their value, and anything else at its place in
-    order."""
+    """The x axis, on which numbers stand at their value, and anything else at its place in order."""
 
     label: str
     positions: tuple[float, ...]
@@ -60,7 +59,7 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Lines:
-    """Hold all that a plot of kind ``lines`` is drawn from."""
+    """All that a plot of kind ``lines`` is drawn from."""
 
     axis: Axis
     y_label: str
@@ -70,7 +69,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Panel:
-    """Hold the bars of one algorithm (phases), or of one point (tiers)."""
+    """The bars of one algorithm (phases), or of one point (tiers)."""
 
     title: str
     groups: tuple[str, ...]
@@ -82,7 +81,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """Hold all that a plot of bars is drawn from."""
+    """All that a plot of bars is drawn from."""
 
     x_label: str
     y_label: str

@@ -35,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Describe one plot. The fields are the keys of a ``[plot]`` table.
+    """One plot. The fields are the keys of a ``[plot]`` table.
 
     Raises `InputError` for what makes no sense by itself; `check` compares it with an experiment.
     """

@@ -36,7 +36,7 @@ IDLE = "#dfe4ea"
 
 @dataclass(frozen=True)
 class OperationBar:
-    """Describe one operation on one rank; times are in ns from the common start."""
+    """One operation on one rank; times are in ns from the common start."""
 
     collective: str
     layer: int
@@ -48,7 +48,7 @@ class OperationBar:
 
 @dataclass(frozen=True)
 class RankRow:
-    """Hold the bars of one rank."""
+    """The bars of one rank."""
 
     rank: int
     lanes: tuple[tuple[OperationBar, ...], ...]
@@ -61,7 +61,7 @@ class RankRow:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Hold the rows of one run."""
+    """The rows of one run."""
 
     title: str
     rows: tuple[RankRow, ...]

@@ -47,7 +47,7 @@ PIXELS_AN_INCH = 72.0
 
 @dataclass(frozen=True)
 class ChartBar:
-    """Describe one horizontal bar."""
+    """One horizontal bar."""
 
     label: str
     value: float

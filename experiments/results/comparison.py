@@ -16,7 +16,7 @@ from weft.experiments.results.summary import Summary
 
 @dataclass(frozen=True)
 class Comparison:
-    """Say how one algorithm's time compares with another's at the same point."""
+    """How one algorithm's time compares with another's at the same point."""
 
     ratio: float | None
     """How many times as fast one was, or is predicted to be, as the other; None where nothing

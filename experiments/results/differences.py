@@ -20,7 +20,7 @@ Key = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """Hold the runs of one algorithm at one point, in both documents."""
+    """The runs of one algorithm at one point, in both documents."""
 
     place: str
     """What tells the point from others."""

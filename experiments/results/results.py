@@ -57,7 +57,7 @@ QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
 class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the result of one rank of one run."""
+    """The result of one rank of one run."""
 
     rank: int
     host: str
@@ -78,7 +78,7 @@ class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkResult(
     msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
 ):
-    """Hold what one direction of one link did during the run.
+    """What one direction of one link did during the run.
 
     Bytes are those of Ethernet frames without FCS. What was lost on purpose was transmitted, and is
     counted in `tx_packets`; what the sender's queue had no room for was not.
@@ -113,8 +113,7 @@ class LinkResult(
 
 
 class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Say whether links, not processors, were the bottleneck, so that the figures can be
-    believed."""
+    """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
 
     verdict: str
     """``ok``, ``strained`` (figures may be off), ``invalid`` (the machine was measured) or
@@ -145,7 +144,7 @@ class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Accuracy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Say how far a run's sums are from the exact sums of what the ranks contributed.
+    """How far a run's sums are from the exact sums of what the ranks contributed.
 
     Exact sums are known to twice float64's precision (`weft.agents.collectives.sum_errors`). Each
     figure is that of the worst rank. r is an element of the result, and s the exact one; for an
@@ -165,7 +164,7 @@ class Accuracy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the result of one run of an algorithm on the network."""
+    """The result of one run of an algorithm on the network."""
 
     scenario: dict[str, Any]
     algorithm: str
@@ -241,7 +240,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
-    """Hold all the runs of a scenario, or of an experiment of several, and where they ran."""
+    """All the runs of a scenario, or of an experiment of several, and where they ran."""
 
     runs: list[Run]
     run_id: str

@@ -72,7 +72,7 @@ def csv_of(rows: list[Row], columns: Sequence[str] = ()) -> str:
 
 
 class _Lines(NamedTuple):
-    """Take lines of a `csv.writer`, which writes each at once."""
+    """Lines of a `csv.writer`, which writes each at once."""
 
     write: Callable[[str], None]
 

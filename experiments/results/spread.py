@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spread:
-    """Hold the mean and the range of one figure over several runs."""
+    """The mean and the range of one figure over several runs."""
 
     mean: float
     least: float

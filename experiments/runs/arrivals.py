@@ -11,8 +11,7 @@ from weft.experiments.scenario.sweep import Point
 
 
 class Arrivals:
-    """Take the results of points as they arrive, in any order, and give them in that of the
-    points.
+    """The results of points as they arrive, in any order; they are given in that of the points.
 
     Args:
         keys: of all points, in order (`weft.experiments.runs.identity.key_of`); none if there are

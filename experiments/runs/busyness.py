@@ -15,7 +15,7 @@ machine."""
 
 @dataclass(frozen=True)
 class Reading:
-    """Hold what had been counted at one moment."""
+    """What had been counted at one moment."""
 
     cpu: CpuTimes
     own_s: float
@@ -31,7 +31,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Busyness:
-    """Say how busy the processors that this process may use were while something was measured."""
+    """How busy the processors that this process may use were while something was measured."""
 
     processors: int
     load_before: float

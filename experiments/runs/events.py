@@ -22,7 +22,7 @@ from weft.experiments.results.results import Run
 
 
 class EventLines:
-    """Write events to a file, each as it comes, as a context manager.
+    """A file of events, each written as it comes; a context manager.
 
     The file takes the place of what was there, as all that Weft writes; a device or a pipe is
     written to.

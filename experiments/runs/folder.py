@@ -19,7 +19,8 @@ REPORT = "report.html"
 
 
 class ResultsFolder:
-    """Write a results folder. Under sudo, what is made of it belongs to whoever called sudo."""
+    """A results folder that is written. Under sudo, what is made of it belongs to whoever called
+    sudo."""
 
     def __init__(self, path: Path, advice: str = "name another with --out") -> None:
         """``advice`` says what to do where the folder cannot be written."""

@@ -31,7 +31,7 @@ UNPLANNED = ("no_program", "no_port", "repeats", "too_long", "priority")
 
 @dataclass(frozen=True)
 class Counts:
-    """Hold what had been counted at one moment. Ports are (node, number)."""
+    """What had been counted at one moment. Ports are (node, number)."""
 
     links: Mapping[tuple[str, str], LinkCounters]
     queue_drops: Mapping[tuple[str, int], int]

@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 28
 
 
 class PointResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold what came of a point, wherever it was run."""
+    """What came of a point, wherever it was run."""
 
     runs: list[Run]
     notes: list[str] = []
@@ -38,7 +38,7 @@ class PointResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PointFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the result of a point as it is written, with a digest by which a change is noticed.
+    """The result of a point as it is written, with a digest by which a change is noticed.
 
     The digest is no secret: it tells what was damaged, or edited by hand, from what a run has
     measured, and keeps nobody from forging a file.
@@ -50,14 +50,14 @@ class PointFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold what a folder's points are of."""
+    """What a folder's points are of."""
 
     version: str
     keys: list[str]
 
 
 class PointFiles:
-    """Keep the results of a sweep's points in its results folder.
+    """The results of a sweep's points, kept in its results folder.
 
     Args:
         folder: the results folder.

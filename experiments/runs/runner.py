@@ -42,7 +42,7 @@ from weft.topo.worlds.registry import WORLDS
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """Hold what `run_to_folder` made."""
+    """What `run_to_folder` made."""
 
     results: Results
     folder: Path

@@ -4,7 +4,7 @@ import msgspec
 
 
 class PortStatistics(msgspec.Struct, frozen=True):
-    """Hold what a port has counted since its switch started. BMv2's ports only know their drops."""
+    """What a port has counted since its switch started. BMv2's ports only know their drops."""
 
     port: int
     queue_drops: int
@@ -24,7 +24,7 @@ class PortStatistics(msgspec.Struct, frozen=True):
 
 
 class SwitchStatistics(msgspec.Struct, frozen=True):
-    """Hold what a switch has counted."""
+    """What a switch has counted."""
 
     name: str
     ports: list[PortStatistics]

@@ -117,9 +117,9 @@ OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 @dataclass(frozen=True)
 @with_own_options(algorithms="block_bytes", families="operations")
 class Asked(NetworkAsked):
-    """Hold what is asked of a run, as it was asked: every field is an option of ``weft run`` and a
-    key of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with
-    everything checked and filled in."""
+    """What is asked of a run, as it was asked: every field is an option of ``weft run`` and a key
+    of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with everything
+    checked and filled in."""
 
     size_bytes: int = option(
         1 << 20,

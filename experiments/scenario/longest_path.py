@@ -36,8 +36,8 @@ DEVIATIONS = 2
 
 @dataclass(frozen=True)
 class LongestPath:
-    """Describe the longest of the shortest paths between two hosts, as if all its links were as
-    slow as the slowest."""
+    """The longest of the shortest paths between two hosts, as if all its links were as slow as the
+    slowest."""
 
     switches: int
     rate_bps: int
@@ -138,7 +138,7 @@ def control_timeout_ns(path: LongestPath, *, emulated: bool) -> int:
 
 @dataclass(frozen=True)
 class Marking:
-    """Choose the length of a queue from which on switches mark packets, if nobody asks for one: a
+    """The length of a queue from which on switches mark packets, if nobody asks for one: a
     threshold in packets, and what it consists of.
 
     Three things may stand in a queue that are no reason to slow down:

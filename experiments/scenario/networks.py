@@ -14,7 +14,7 @@ FILE_ENDING = ".toml"
 
 
 class NetworkShape:
-    """Make a network of another package's own, for ``--topology NAME``.
+    """A network of another package's own, for ``--topology NAME``.
 
     The package names an instance of a subclass by an entry point in the group ``weft.networks``.
     """

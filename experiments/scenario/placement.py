@@ -12,7 +12,7 @@ from weft.topo.network import Topology
 
 @dataclass(frozen=True)
 class Placement:
-    """Hold the numbers that hosts with a role have in the topology."""
+    """The numbers that hosts with a role have in the topology."""
 
     jobs: tuple[tuple[int, ...], ...]
     """The hosts of the ranks of each job (a communicator of its own), in order of ranks."""

@@ -46,7 +46,7 @@ def _check_field(name: str) -> None:
 
 @dataclass(frozen=True, init=False)
 class Scenario(Asked):
-    """Hold what is to be run; it is made of what is asked, by the names of the fields of `Asked`.
+    """What is to be run; it is made of what is asked, by the names of the fields of `Asked`.
 
     Raises:
         InputError: what is asked makes no sense.

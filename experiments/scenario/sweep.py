@@ -34,7 +34,7 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True)
 class Point:
-    """Hold one scenario of an experiment, and what tells it from the others."""
+    """One scenario of an experiment, and what tells it from the others."""
 
     scenario: Scenario
     label: str = ""
@@ -50,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Hold scenarios that belong together, the options in which they differ, and what is plotted of
+    """Scenarios that belong together, the options in which they differ, and what is plotted of
     them."""
 
     points: tuple[Point, ...]

@@ -33,8 +33,8 @@ rest."""
 
 @dataclass(frozen=True)
 class Queue:
-    """Describe the link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, and
-    the probability by which it loses a frame that has been sent.
+    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, and the
+    probability by which it loses a frame that has been sent.
 
     The rate counts Ethernet frame bytes without FCS. Frames that do not fit the queue are dropped
     (drop-tail); the frame being sent is not in the queue.
@@ -55,7 +55,7 @@ def check_priority_queues(queues: int) -> None:
 
 @dataclass(frozen=True)
 class Departure:
-    """Hold a frame that has reached the far end of a port's link."""
+    """A frame that has reached the far end of a port's link."""
 
     switch: int
     port: int
@@ -64,7 +64,7 @@ class Departure:
 
 
 class Dataplane:
-    """Run switches, with their ports, their packet pool and their programs.
+    """Switches that run, with their ports, their packet pool and their programs.
 
     ``context`` is the one argument that compiled functions need (see
     ``engine.dataplane.layout``). Nothing here reads a clock: every call that moves packets is

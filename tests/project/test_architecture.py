@@ -607,3 +607,16 @@ def test_a_module_says_first_what_it_is_for() -> None:
         if (tree := tree_of(file)).body and not ast.get_docstring(tree)
     ]
     assert not silent, "these have no docstring"
+
+
+def test_a_class_is_described_by_a_noun_and_a_function_by_a_verb() -> None:
+    """A class says what it is, not what it does: no class begins as functions do."""
+    first: dict[type[ast.AST], dict[str, str]] = {ast.ClassDef: {}, ast.FunctionDef: {}}
+    for file in modules(*PACKAGES):
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                words = (ast.get_docstring(node) or "").split(maxsplit=1)[:1]
+                first[type(node)] |= {word: f"{name_of(file)}: {node.name}" for word in words}
+    verbs = {"Be", "Carry", "Describe", "Hold", "Keep", "Make", "Return", "Run", "Say", "Write"}
+    assert verbs - {"Be", "Hold"} <= first[ast.FunctionDef].keys()
+    assert not [first[ast.ClassDef][word] for word in verbs & first[ast.ClassDef].keys()]

@@ -44,8 +44,7 @@ def kept_metrics() -> dict[str, tuple[Metric, str]]:
 
 
 class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the runs of one algorithm at one point, which differ only in their seeds and
-    repetitions."""
+    """The runs of one algorithm at one point, which differ only in their seeds and repetitions."""
 
     algorithm: str
     options: dict[str, str]
@@ -102,7 +101,7 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Hold the figures of one scenario file."""
+    """The figures of one scenario file."""
 
     name: str
     processors: int

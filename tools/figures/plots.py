@@ -70,7 +70,7 @@ def drawn_metrics() -> dict[str, tuple[Metric, str]]:
 
 @dataclass(frozen=True)
 class PlotNote:
-    """Say what a plot shows."""
+    """What a plot shows."""
 
     name: str
     """The name of the kept figures."""

@@ -99,7 +99,7 @@ def values_of(told: dict[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """Say what a table shows."""
+    """What a table shows."""
 
     name: str
     """The name of the kept figures."""

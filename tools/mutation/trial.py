@@ -115,7 +115,7 @@ def drawn(subjects: Sequence[Subject], count: int, seed: int) -> list[Subject]:
 
 
 class Chooser:
-    """Says which tests reach a mutant."""
+    """Which tests reach a mutant."""
 
     def __init__(self, records: Sequence[FileRecord], sources: Mapping[str, str]) -> None:
         self._records = records

@@ -53,7 +53,7 @@ class TraceFlows(NamedTuple):
 
 @dataclass(frozen=True)
 class _Node:
-    """Hold a node of one rank's trace."""
+    """A node of one rank's trace."""
 
     rank: int
     number: int
@@ -175,8 +175,8 @@ def _value(attribute: Any) -> int | str:
 
 
 class _Traces:
-    """Turn all ranks' nodes into tasks: each when all before it have become tasks, and a collective
-    when all its ranks have come to it."""
+    """What turns all ranks' nodes into tasks: each when all before it have become tasks, and a
+    collective when all its ranks have come to it."""
 
     def __init__(self, ranks: Sequence[dict[int, _Node]], algorithm: str) -> None:
         self._ranks = ranks

@@ -21,7 +21,7 @@ ELEMENT_BYTES = 2
 
 @dataclass(frozen=True)
 class Model:
-    """Describe a GPT, and which part of it a rank holds at a time."""
+    """A GPT, and which part of it a rank holds at a time."""
 
     width: int
     layers: int
@@ -91,7 +91,7 @@ def training_step(
 
 
 class _Step:
-    """Put a training step together."""
+    """A training step that is put together."""
 
     def __init__(self, ranks: int, tensor: int, algorithm: str) -> None:
         self.builder = GraphBuilder()

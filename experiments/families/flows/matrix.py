@@ -30,7 +30,7 @@ MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class _Line:
-    """Hold a line of the file, for messages."""
+    """A line of the file, for messages."""
 
     where: str
     text: str

@@ -15,7 +15,7 @@ REAL_RATE_BPS = 400_000_000_000
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """Hold what is asked of a workload."""
+    """What is asked of a workload."""
 
     workload: str
     """A file, one of `weft.experiments.families.flows.gpt.MODELS`, or a workload of another
@@ -36,7 +36,7 @@ class WorkloadOptions:
 
 
 class Workload:
-    """Make flows, for ``weft run flows --workload NAME`` and ``weft paths NAME``.
+    """A source of flows, for ``weft run flows --workload NAME`` and ``weft paths NAME``.
 
     A package names an instance of a subclass by an entry point in the group ``weft.workloads``.
     """

@@ -37,7 +37,7 @@ at most of both, one after the other."""
 
 
 class Alone(NamedTuple):
-    """Hold what the parts of an operator take alone."""
+    """What the parts of an operator take alone."""
 
     compute_ns: int
     communication_ns: int

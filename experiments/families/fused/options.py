@@ -8,7 +8,7 @@ from weft.agents.fused.operator import Sizes
 
 @dataclass(frozen=True)
 class FusedOptions:
-    """Hold what is asked of a fused operator."""
+    """What is asked of a fused operator."""
 
     operator: str
     algorithm: str

@@ -10,7 +10,7 @@ DTYPE_BYTES = {"float16": 2, "float32": 4}
 
 @dataclass(frozen=True)
 class Layer:
-    """Describe a layer, for one sample. A multiplication and an addition are two FLOPs."""
+    """A layer, for one sample. A multiplication and an addition are two FLOPs."""
 
     name: str
     weight_flops: int
@@ -101,7 +101,7 @@ def u_transformer_layers(channels: int, image: int) -> tuple[Layer, ...]:
 
 @dataclass(frozen=True)
 class _Cost:
-    """Hold FLOPs of a forward pass and parameters."""
+    """FLOPs of a forward pass and parameters."""
 
     per_pixel: float = 0
     fixed: int = 0
@@ -119,7 +119,7 @@ class _Cost:
 
 @dataclass(frozen=True)
 class _UNet:
-    """Count what the parts of a U-Net cost."""
+    """What the parts of a U-Net cost."""
 
     tokens: int
     """How many hidden states of the condition there are..."""

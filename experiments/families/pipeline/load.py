@@ -121,7 +121,7 @@ def _schedule_of(options: PipelineOptions, model: Model) -> Schedule:
 
 
 class _Step:
-    """Put a training step together."""
+    """A training step that is put together."""
 
     def __init__(
         self, options: PipelineOptions, model: Model, schedule: Schedule, times: Times, scale: Scale

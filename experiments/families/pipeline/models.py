@@ -28,7 +28,7 @@ from weft.experiments.families.pipeline.timing import Times
 
 @dataclass(frozen=True)
 class StageWork:
-    """Hold the computation of a virtual stage for a micro-batch, and its parameters."""
+    """The computation of a virtual stage for a micro-batch, and its parameters."""
 
     forward_flops: int
     backward_flops: int
@@ -39,8 +39,8 @@ class StageWork:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Describe a tensor that goes forward from one virtual stage to a later one for every
-    micro-batch. Its gradient, of the same shape, goes back."""
+    """A tensor that goes forward from one virtual stage to a later one for every micro-batch. Its
+    gradient, of the same shape, goes back."""
 
     source: int
     destination: int
@@ -57,7 +57,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Model:
-    """Describe a model, and how it is trained unless one says otherwise.
+    """A model, and how it is trained unless one says otherwise.
 
     Raises:
         InputError: the batch cannot be cut into as many micro-batches of the same size.
@@ -291,8 +291,8 @@ def times_of(model: Model, virtual_stages: int, device_flops: float) -> Times:
 
 @dataclass(frozen=True)
 class Scale:
-    """Bring a model to a slow network: sizes become smaller and computation longer, so that a step
-    takes `slowdown` times as long, and its parts are to each other as they were.
+    """A scale that brings a model to a slow network: sizes become smaller and computation longer,
+    so that a step takes `slowdown` times as long, and its parts are to each other as they were.
 
     It is `weft.experiments.families.flows.load.share` with the rate of these models' own links.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """Hold what is asked of a training step."""
+    """What is asked of a training step."""
 
     algorithm: str
     """Schedule, strategy and way of communication

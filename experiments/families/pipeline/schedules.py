@@ -46,7 +46,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Hold the actions of every stage. `check` says whether they make sense together.
+    """The actions of every stage. `check` says whether they make sense together.
 
     Raises:
         InputError: numbers out of range, or not as many lists of actions as stages.

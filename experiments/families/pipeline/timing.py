@@ -19,7 +19,7 @@ take as long back."""
 
 
 class ActionSpan(NamedTuple):
-    """Say when a stage carried out an action, in ns from the start of the step."""
+    """When a stage carried out an action, in ns from the start of the step."""
 
     stage: int
     kind: Kind
@@ -30,7 +30,7 @@ class ActionSpan(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """Say when a tensor went from stage to stage, in ns from the start of the step."""
+    """When a tensor went from stage to stage, in ns from the start of the step."""
 
     source: int
     destination: int
@@ -40,7 +40,7 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True)
 class Times:
-    """Hold how long each virtual stage takes for a micro-batch.
+    """How long each virtual stage takes for a micro-batch.
 
     Raises:
         InputError: not as many of each, or a time below 0.
@@ -78,7 +78,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Timing:
-    """Hold when everything in a step happens."""
+    """When everything in a step happens."""
 
     stages: int
     spans: tuple[ActionSpan, ...]
@@ -171,7 +171,7 @@ def _links(schedule: Schedule, transfer_ns: int | Links) -> dict[tuple[int, int]
 
 
 class _Run:
-    """Carry out a schedule."""
+    """A schedule that is carried out."""
 
     def __init__(
         self, schedule: Schedule, times: Times, links: dict[tuple[int, int], int], overlap: bool

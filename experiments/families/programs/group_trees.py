@@ -46,7 +46,7 @@ class _Kept:
 
 
 class GroupTrees:
-    """Keep the multicast groups and aggregation jobs of groups of ranks in the switches.
+    """The multicast groups and aggregation jobs of groups of ranks in the switches.
 
     A number of a multicast group, or of a job, belongs to one group of ranks at a time; what is
     free is used again.

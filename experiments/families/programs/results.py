@@ -55,7 +55,7 @@ class TorchRank(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
-    """Hold the result of a program on all hosts."""
+    """The result of a program on all hosts."""
 
     SCHEMA = SCHEMA
     WRITTEN_BY = "weft torch run --out DIR"

@@ -114,7 +114,7 @@ def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
 
 
 class _Sent:
-    """Hold what each host sends of each kind, in whole parts of a byte, and improve it."""
+    """What each host sends of each kind, in whole parts of a byte, to be improved."""
 
     def __init__(self, sizes: Sequence[int], parts: Sequence[Mapping[int, float]]) -> None:
         self._scale = 1

@@ -44,7 +44,7 @@ def usual_block_bytes(asked_bytes: int, largest_bytes: int, blocks: int, mtu: in
 
 @dataclass(frozen=True)
 class Carried:
-    """Hold what ranks do for a resharding, and what they must have in the end."""
+    """What ranks do for a resharding, and what they must have in the end."""
 
     graph: FlowGraph
     tensors: Tensors

@@ -57,7 +57,7 @@ def solve(jobs: Sequence[Job], limit_s: float = 60.0, mip_rel_gap: float = 0.0) 
 
 
 class _Program:
-    """Put the mixed-integer program together, in units of a makespan that can be reached.
+    """The mixed-integer program, in units of a makespan that can be reached.
 
     Columns are the makespan, the starts, the senders (job, option), the orders (pair).
     """

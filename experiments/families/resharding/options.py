@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ReshardingOptions:
-    """Hold what is asked of a resharding."""
+    """What is asked of a resharding."""
 
     algorithm: str
     """A strategy and a balancer (`weft.experiments.families.resharding.names.algorithms`)."""

@@ -15,7 +15,7 @@ Event = tuple[int, int]
 
 
 class Need(NamedTuple):
-    """Say which devices of a host need a slice."""
+    """Which devices of a host need a slice."""
 
     host: int
     devices: int
@@ -38,7 +38,7 @@ class Transfer(NamedTuple):
 
 @dataclass(frozen=True)
 class Delivery:
-    """Say where a strategy has put a slice, and when what is free again or there."""
+    """Where a strategy has put a slice, and when what is free again or there."""
 
     copies: Mapping[int, tuple[int, ...]]
     """By host, where in its output the slice is: once for all of its devices, or once for each."""
@@ -52,7 +52,7 @@ class Delivery:
 
 @dataclass
 class Flows:
-    """Hold the flows that strategies add, and the memory that these take.
+    """The flows that strategies add, and the memory that these take.
 
     Args:
         hosts: how many hosts there are.

@@ -26,7 +26,7 @@ Places = Sequence[tuple[int, str]]
 
 @dataclass(frozen=True)
 class Links:
-    """Say what it takes to bring messages from one host to another.
+    """What it takes to bring messages from one host to another.
 
     Args:
         rate_bps: the rate of all links.
@@ -77,7 +77,7 @@ def span_ns(graph: FlowGraph, links: Links) -> float:
 
 
 class _Model:
-    """Carry out a graph in the time of the model."""
+    """A graph that is carried out in the time of the model."""
 
     def __init__(self, graph: FlowGraph, links: Links) -> None:
         self._graph, self._links = graph, links

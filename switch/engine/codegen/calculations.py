@@ -133,7 +133,7 @@ def function_call(name: str, algorithm: str, data: str) -> tuple[str, int]:
 
 
 class Calculations:
-    """Write a function for each calculation and each selector's hash."""
+    """The source of a function for each calculation and each selector's hash."""
 
     def __init__(
         self, program: Program, translator: Translator, unique: Callable[[str], str]

@@ -34,7 +34,8 @@ SURROUNDINGS = {
 
 
 class ParserSource:
-    """Write the function ``parse(phv, data, start, length)``, which returns the bytes parsed."""
+    """The source of the function ``parse(phv, data, start, length)``, which returns the bytes
+    parsed."""
 
     def __init__(self, program: Program, translator: Translator, primitives: Primitives) -> None:
         self.program = program

@@ -121,7 +121,7 @@ def generate(program: Program, drop_port: int = DROP_PORT) -> str:
 
 
 class Generator:
-    """Write the module of one program."""
+    """The source of one program's module."""
 
     parser_source: type[ParserSource] = ParserSource
     pipeline = PIPELINE

@@ -26,7 +26,8 @@ Json = Any
 
 @dataclass(eq=False)
 class HeaderPrimitives:
-    """Write what primitives on headers do to the PHV, as in BMv2's headers.cpp and stacks.cpp."""
+    """The source of what primitives on headers do to the PHV, as in BMv2's headers.cpp and
+    stacks.cpp."""
 
     program: Program
     translator: Translator

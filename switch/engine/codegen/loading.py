@@ -35,7 +35,7 @@ MOST_FAILURES = 16
 
 @dataclass
 class Pipeline:
-    """Hold a program that packets can run through.
+    """A program that packets can run through.
 
     ``address`` is that of a C function int64(context, operation, switch, packet, other). Of a
     plain pipeline it is a callback into Python, which takes the GIL; errors are kept in

@@ -72,7 +72,7 @@ NUMBERS = {
 
 
 class Primitives:
-    """Write primitives; ``hash_names`` maps a calculation's name to its function."""
+    """The source of primitives; ``hash_names`` maps a calculation's name to its function."""
 
     def __init__(
         self, program: Program, translator: Translator, hash_names: dict[str, str]

@@ -22,7 +22,7 @@ _CONTINUES = ("else:", "elif ")
 
 @dataclass(frozen=True)
 class _Line:
-    """Hold a line's text with each number left out, and the numbers. Equal shapes may be rolled."""
+    """A line's text with each number left out, and the numbers. Equal shapes may be rolled."""
 
     shape: tuple[str, ...]
     words: tuple[str, ...]

@@ -63,7 +63,7 @@ def remark(text: str) -> str:
 
 
 class Names(set[str]):
-    """Hold the identifiers that are taken already by a program's objects."""
+    """The identifiers that are taken already by a program's objects."""
 
     def unique(self, wanted: str) -> str:
         """Take ``wanted``, or if it is taken the same with a number behind it, and return it."""

@@ -150,7 +150,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Access:
-    """Describe a primitive that reads or writes a cell of a register."""
+    """A primitive that reads or writes a cell of a register."""
 
     register: Cells
     writes: bool
@@ -158,7 +158,7 @@ class Access:
 
 @dataclass
 class Legend:
-    """Say what the numbers in a traced program's records mean."""
+    """What the numbers in a traced program's records mean."""
 
     program: Program
     states: list[str] = field(default_factory=list)
@@ -172,8 +172,8 @@ class Legend:
 
 
 class TracedPrimitives(Primitives):
-    """Write primitives that also say which values fields and registers get, what log_msg() is told,
-    and which assertions fail."""
+    """The source of primitives that also say which values fields and registers get, what log_msg()
+    is told, and which assertions fail."""
 
     legend: Legend
     target: Json = None
@@ -274,7 +274,7 @@ class TracedPrimitives(Primitives):
 
 
 class TracedParser(ParserSource):
-    """Write a parser that says which states it goes through and what it extracts."""
+    """The source of a parser that says which states it goes through and what it extracts."""
 
     primitives: TracedPrimitives
 
@@ -323,7 +323,7 @@ class TracedParser(ParserSource):
 
 
 class TracedGenerator(Generator):
-    """Write the traced form of a program."""
+    """The source of a program's traced form."""
 
     parser_source = TracedParser
     pipeline = _traced_pipeline()

@@ -24,7 +24,7 @@ MOST_WORDS = 512
 
 @dataclass(frozen=True)
 class Value:
-    """Hold the source of an expression, the bounds of its value, and whether it is a condition.
+    """The source of an expression, the bounds of its value, and whether it is a condition.
 
     ``source`` is right modulo 2**64; ``wide(n)`` is the source of an integer of n > 1 words. It is
     only needed where the bounds exceed 64 bits.

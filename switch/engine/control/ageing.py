@@ -6,7 +6,7 @@ NEVER = -1
 
 
 class Ageing:
-    """Hold when entries were hit, in ns, by their cells; compiled code writes ``hits``."""
+    """When entries were hit, in ns, by their cells; compiled code writes ``hits``."""
 
     def __init__(self, cells: int) -> None:
         self.hits = np.zeros(cells, np.int64)

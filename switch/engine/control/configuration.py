@@ -17,7 +17,7 @@ Array = TypeVar("Array", Cells, Meter)
 
 @dataclass
 class Configuration:
-    """Hold the program of a switch, and what is set of its tables, profiles and value sets.
+    """The program of a switch, and what is set of its tables, profiles and value sets.
 
     ``switch`` is the switch's name, for messages. All methods that look something up raise
     NoProgram when no program is loaded, and NotFound for an unknown name.

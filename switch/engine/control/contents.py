@@ -51,7 +51,7 @@ class Version:
 
 @dataclass
 class ProfileState:
-    """Hold an action profile, the actions that its members may have, and what is in it."""
+    """An action profile, the actions that its members may have, and what is in it."""
 
     profile: Profile
     actions: tuple[ProgramAction, ...]
@@ -149,7 +149,7 @@ Pairs = list[list[tuple[int, int]]]
 
 @dataclass
 class ValueSetState:
-    """Hold a value set, its members, and the widths of the parts of the keys that look it up."""
+    """A value set, its members, and the widths of the parts of the keys that look it up."""
 
     value_set: ValueSet
     widths: tuple[int, ...]
@@ -250,7 +250,7 @@ Replicated: TypeAlias = MulticastGroup | CloneSession
 
 @dataclass
 class Replication:
-    """Hold the groups and sessions by their ids, and how many replicas they have together."""
+    """The groups and sessions by their ids, and how many replicas they have together."""
 
     groups: dict[int, MulticastGroup] = field(default_factory=dict)
     sessions: dict[int, CloneSession] = field(default_factory=dict)
@@ -317,7 +317,7 @@ State = TypeVar("State")
 
 @dataclass
 class Contents:
-    """Hold tables, profiles and value sets by name, and the rates of meters by their cells."""
+    """Tables, profiles and value sets by name, and the rates of meters by their cells."""
 
     tables: dict[str, TableState] = field(default_factory=dict)
     profiles: dict[str, ProfileState] = field(default_factory=dict)

@@ -84,8 +84,8 @@ def key_flags(ranges: Sequence[bool], widths: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Row:
-    """Hold an entry ready for the image, with a pair of 64-bit numbers, (value, mask) or (low,
-    high), for each word of the key.
+    """An entry ready for the image, with a pair of 64-bit numbers, (value, mask) or (low, high),
+    for each word of the key.
 
     ``priority`` is the prefix length in a table without priorities.
     """
@@ -222,7 +222,7 @@ def encode(contents: Contents, uses: Sequence[ValueSetUse]) -> NDArray[np.int64]
 
 
 class _Encoder:
-    """Hold an image under construction, and where the records of members and groups are in it."""
+    """An image under construction, and where the records of members and groups are in it."""
 
     def __init__(self, contents: Contents, uses: Sequence[ValueSetUse]) -> None:
         self.contents = contents

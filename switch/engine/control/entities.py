@@ -97,7 +97,7 @@ Target: TypeAlias = ActionCall | MemberTarget | GroupTarget | OneShot
 
 @dataclass(frozen=True)
 class TableEntry:
-    """Hold an entry, with one of ``keys`` for each field of the table's key in the P4 source.
+    """An entry, with one of ``keys`` for each field of the table's key in the P4 source.
 
     ``priority``: the greatest matching one wins; must be positive for a table with a ternary,
     optional or range field, and 0 for any other. ``idle_timeout_ns``: after so long without a hit
@@ -113,7 +113,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ProfileMember:
-    """Hold a member of an action profile or selector."""
+    """A member of an action profile or selector."""
 
     profile: str
     member_id: int
@@ -122,7 +122,7 @@ class ProfileMember:
 
 @dataclass(frozen=True)
 class ProfileGroup:
-    """Hold (member id, weight) pairs of an action selector's group; ``max_size`` 0 = the profile's.
+    """(member id, weight) pairs of an action selector's group; ``max_size`` 0 = the profile's.
 
     ``watch_ports``: empty, or the port that each member depends on (None = none). A member whose
     port is down is not selected.
@@ -145,7 +145,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """Hold a multicast group (id from 1 to 65535) and its copies."""
+    """A multicast group (id from 1 to 65535) and its copies."""
 
     group_id: int
     replicas: tuple[Replica, ...]
@@ -153,7 +153,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class CloneSession:
-    """Hold a clone session (id from 0 to 32767), its copies, and their bytes kept (0 = all)."""
+    """A clone session (id from 0 to 32767), its copies, and their bytes kept (0 = all)."""
 
     session_id: int
     replicas: tuple[Replica, ...]
@@ -162,7 +162,7 @@ class CloneSession:
 
 @dataclass(frozen=True)
 class CounterCell:
-    """Hold what one counter has counted."""
+    """What one counter has counted."""
 
     packets: int
     bytes: int
@@ -170,7 +170,7 @@ class CounterCell:
 
 @dataclass(frozen=True)
 class MeterConfig:
-    """Hold the rates of a two-rate three-colour marker (RFC 2698, colour-blind).
+    """The rates of a two-rate three-colour marker (RFC 2698, colour-blind).
 
     Rates per second and bursts count bytes or packets, whichever the meter does.
     """
@@ -187,7 +187,7 @@ MeterCounts = tuple[CounterCell, CounterCell, CounterCell]
 
 @dataclass(frozen=True)
 class DigestEvent:
-    """Hold a sample of a digest: the values of its fields in their order in the P4 source."""
+    """A sample of a digest: the values of its fields in their order in the P4 source."""
 
     digest: str
     values: tuple[int, ...]
@@ -196,7 +196,7 @@ class DigestEvent:
 
 @dataclass(frozen=True)
 class PacketIn:
-    """Hold a packet that left at the CPU port, its controller header included."""
+    """A packet that left at the CPU port, its controller header included."""
 
     frame: bytes
     time_ns: int
@@ -204,7 +204,7 @@ class PacketIn:
 
 @dataclass(frozen=True)
 class IdleTimeout:
-    """Tell that an entry had no hit for its idle timeout; this comes once until the next hit."""
+    """The news that an entry had no hit for its idle timeout; this comes once until the next hit."""
 
     entry: TableEntry
     time_ns: int

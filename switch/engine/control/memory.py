@@ -18,7 +18,7 @@ from weft.switch.engine.program.program import Program
 
 
 class SwitchState:
-    """Hold a switch: its words, its program, and what packets read and write there, live.
+    """A switch: its words, its program, and what packets read and write there, live.
 
     ``counters``: int64[cells, 2] of packets, bytes; ``meters``: a `MeterCell` each;
     ``ageing``: when entries were hit.
@@ -94,7 +94,7 @@ def rows(kind: type[Record], count: int) -> Any:
 
 
 class Memory:
-    """Hold the arrays of all switches: ``context`` leads compiled code to the others.
+    """The arrays of all switches: ``context`` leads compiled code to the others.
 
     ``packet_count`` and the pool's arrays change as it grows; ``context``, ``switches`` and
     ``ports`` are the same for as long as it is there.

@@ -71,7 +71,7 @@ def _changes(
 
 
 class SwitchControl:
-    """Do what a switch offers to its controller.
+    """What a switch offers to its controller.
 
     Table, action and profile names are those in the BMv2 JSON, which are also
     P4Info's ``preamble.name`` (``MyIngress.ipv4_route``). All methods raise ``NoProgram`` when no

@@ -10,7 +10,7 @@ from weft.switch.engine.codegen.loading import Pipeline
 
 
 class Surroundings(Protocol):
-    """Drive the switches: build programs, and take new versions over."""
+    """What drives the switches: it builds programs, and takes new versions over."""
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program. Raises ProgramError."""

@@ -45,7 +45,7 @@ MOST_PRIORITY = (1 << 31) - 1
 
 @dataclass
 class TableState:
-    """Hold a table's entries, their cells in direct counters, and its default action."""
+    """A table's entries, their cells in direct counters, and its default action."""
 
     table: Table
     entries: dict[Identity, TableEntry] = field(default_factory=dict)

@@ -19,7 +19,7 @@ PCAP_PACKET_BYTES = 16
 
 @record
 class CaptureRing(Record):
-    """Hold the state of a ring of captured frames."""
+    """The state of a ring of captured frames."""
 
     head: int
     """How many words were ever written."""

@@ -25,7 +25,7 @@ Frame: TypeAlias = Annotated[Octets, READ_ONLY]
 
 @record
 class Chain(Record):
-    """Hold the first and the last of packets that name the next one each, or NONE."""
+    """The first and the last of packets that name the next one each, or NONE."""
 
     head: int
     tail: int
@@ -109,7 +109,7 @@ class Context(Record):
 
 @record
 class Packet(Record):
-    """Hold a packet of the pool."""
+    """A packet of the pool."""
 
     buffer: int
     frame: int
@@ -140,7 +140,7 @@ class Packet(Record):
 
 @dataclass
 class QueueStatistics:
-    """Hold what a port has counted: all frames that it received, and those that it sent."""
+    """What a port has counted: all frames that it received, and those that it sent."""
 
     rx_packets: int
     rx_bytes: int
@@ -154,7 +154,7 @@ class QueueStatistics:
 
 @record
 class QueueRecord(Record):
-    """Hold the packets of one priority that wait for a port's link."""
+    """The packets of one priority that wait for a port's link."""
 
     waiting: Chain
     bytes: int
@@ -163,7 +163,7 @@ class QueueRecord(Record):
 
 @record
 class PortRecord(Record):
-    """Hold a port of a switch, its queues and the link behind it."""
+    """A port of a switch, its queues and the link behind it."""
 
     rate_bps: int
     """0 means that the link has no limit."""
@@ -275,7 +275,7 @@ class SwitchRecord(Record):
 
 @record
 class Bucket(Record):
-    """Hold a token bucket of a meter."""
+    """A token bucket of a meter."""
 
     rate: int
     """Tokens a second."""
@@ -290,7 +290,7 @@ MARKS = 6
 
 @record
 class MeterCell(Record):
-    """Hold a cell of a meter."""
+    """A cell of a meter."""
 
     has_rates: int
     last_us: int
@@ -318,8 +318,8 @@ SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_F
 
 @record
 class PhvHead(Record):
-    """Hold the fields of a packet-header vector that the engine itself reads and writes; the
-    program's own are behind them."""
+    """The fields of a packet-header vector that the engine itself reads and writes; the program's
+    own are behind them."""
 
     ingress_port: int
     egress_spec: int
@@ -420,7 +420,7 @@ class ImageHead(Record):
 
 @record
 class Directory(Record):
-    """Describe a table of the image; behind it are its groups, by falling priority."""
+    """A table of the image; behind it are its groups, by falling priority."""
 
     default: int
     """Offset of the default `ActionRecord`, or 0."""
@@ -450,7 +450,7 @@ class EntryGroup(Record):
 
 @record
 class EntryRecord(Record):
-    """Hold what an entry leads to; it is behind the entry's key."""
+    """What an entry leads to; it is behind the entry's key."""
 
     priority: int
     record: int
@@ -487,7 +487,7 @@ class ReplicationRecord(Record):
 
 @record
 class ReplicaRecord(Record):
-    """Say where a copy of a multicast group or clone session goes."""
+    """Where a copy of a multicast group or clone session goes."""
 
     port: int
     instance: int

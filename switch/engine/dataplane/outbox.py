@@ -55,7 +55,7 @@ Sent = tuple[int, int, int, NDArray[np.int64]]
 
 
 class Outbox:
-    """Read the records of a switch's outbox."""
+    """A reader of the records of a switch's outbox."""
 
     def __init__(self, state: SwitchRecord) -> None:
         """Make and empty the outbox of a switch."""

@@ -33,7 +33,7 @@ class TraceHead(Record):
 
 @record
 class TraceRecord(Record):
-    """Say what happened to a packet."""
+    """What happened to a packet."""
 
     kind: int
     """The kind in the lower KIND_BITS, the version of program and tables above them."""

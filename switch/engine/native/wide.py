@@ -28,7 +28,7 @@ intrinsic: Callable[[Any], Any] = numba_intrinsic(prefer_literal=True)
 
 
 class WideInteger(types.Type):  # type: ignore[misc]
-    """Be the type of a wide integer of so many words."""
+    """The type of a wide integer of so many words."""
 
     def __init__(self, words: int) -> None:
         self.words = words

@@ -8,7 +8,7 @@ from weft.switch.engine.program.words import join_words
 
 @dataclass(frozen=True)
 class Meter:
-    """Describe a meter array, which counts packets or bytes; ``base`` is its first cell.
+    """A meter array, which counts packets or bytes; ``base`` is its first cell.
 
     Of a direct meter ``target`` is the field that gets the colour, and the cells are the entries',
     the default entry's first.
@@ -23,7 +23,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class LearnList:
-    """Describe a digest: the fields and constants that it tells the controller, in their order."""
+    """A digest: the fields and constants that it tells the controller, in their order."""
 
     identifier: int
     name: str

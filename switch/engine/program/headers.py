@@ -27,7 +27,7 @@ def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
 
 @dataclass(frozen=True)
 class Field:
-    """Describe a field of a header: its width in bits, and its first word in the PHV.
+    """A field of a header: its width in bits, and its first word in the PHV.
 
     A field of more than 64 bits takes several words, most significant first; of a signed one the
     first word is sign-extended. A varbit field's ``width`` is the most that it may have: its bits
@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Header:
-    """Describe a header, or metadata, which is always valid and has ``valid_slot`` -1."""
+    """A header, or metadata, which is always valid and has ``valid_slot`` -1."""
 
     name: str
     metadata: bool
@@ -120,7 +120,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Union:
-    """Describe a header union: at most one of its headers is valid at a time."""
+    """A header union: at most one of its headers is valid at a time."""
 
     name: str
     members: tuple[Header, ...]
@@ -128,7 +128,7 @@ class Union:
 
 @dataclass(frozen=True)
 class UnionStack:
-    """Describe a stack of header unions; ``member_names`` are those of a union's headers in P4."""
+    """A stack of header unions; ``member_names`` are those of a union's headers in P4."""
 
     name: str
     unions: tuple[Union, ...]
@@ -151,7 +151,7 @@ class UnionStack:
 
 @dataclass(frozen=True)
 class Family:
-    """Hold headers of one type, equally far apart in the PHV, so that a number can pick one."""
+    """Headers of one type, equally far apart in the PHV, so that a number can pick one."""
 
     headers: tuple[Header, ...]
 
@@ -206,7 +206,7 @@ def _place(slot: int, stride: int, number: str) -> str:
 
 @dataclass(frozen=True)
 class ValueSet:
-    """Describe a set that the control side fills; ``bits`` is the width of its whole key."""
+    """A set that the control side fills; ``bits`` is the width of its whole key."""
 
     name: str
     index: int
@@ -216,8 +216,8 @@ class ValueSet:
 
 @dataclass(frozen=True)
 class ValueSetUse:
-    """Tell how a transition key looks a value set up: the widths of the key's parts, and a mask of
-    each. The word of the image after the tables' points to its directory, in the order of uses."""
+    """How a transition key looks a value set up: the widths of the key's parts, and a mask of each.
+    The word of the image after the tables' points to its directory, in the order of uses."""
 
     value_set: str
     widths: tuple[int, ...]
@@ -226,7 +226,7 @@ class ValueSetUse:
 
 @dataclass
 class Groups:
-    """Hold the unions, union stacks and value sets of a program, by name."""
+    """The unions, union stacks and value sets of a program, by name."""
 
     unions: dict[str, Union] = field(default_factory=dict)
     union_stacks: dict[str, UnionStack] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def number(text: str) -> int:
 
 @dataclass(frozen=True)
 class Stack:
-    """Describe a header stack; ``next_slot`` holds the number of elements extracted so far."""
+    """A header stack; ``next_slot`` holds the number of elements extracted so far."""
 
     name: str
     headers: tuple[Header, ...]
@@ -40,7 +40,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class ProgramAction:
-    """Describe an action; table records hold its ``code``, its place in the program."""
+    """An action; table records hold its ``code``, its place in the program."""
 
     code: int
     identifier: int
@@ -56,7 +56,7 @@ class ProgramAction:
 
 @dataclass(frozen=True)
 class KeyField:
-    """Describe one field of a table's key."""
+    """One field of a table's key."""
 
     name: str
     kind: str  # exact, lpm, ternary, range, optional
@@ -67,7 +67,7 @@ class KeyField:
 
 @dataclass(frozen=True)
 class Profile:
-    """Describe an action profile; with ``algorithm`` and ``inputs`` a selector."""
+    """An action profile; with ``algorithm`` and ``inputs`` a selector."""
 
     name: str
     size: int
@@ -77,7 +77,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class ConstEntry:
-    """Hold an entry that the program itself gives: keys and action as in the JSON."""
+    """An entry that the program itself gives: keys and action as in the JSON."""
 
     keys: tuple[Json, ...]
     action: ProgramAction
@@ -89,7 +89,7 @@ class ConstEntry:
 
 @dataclass(frozen=True)
 class Table:
-    """Describe a match-action table of a pipeline."""
+    """A match-action table of a pipeline."""
 
     index: int
     name: str
@@ -127,7 +127,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Cells:
-    """Describe a counter or register array; ``base`` is its first cell in the switch's own."""
+    """A counter or register array; ``base`` is its first cell in the switch's own."""
 
     name: str
     base: int
@@ -147,7 +147,7 @@ class Cells:
 
 @dataclass
 class Program:
-    """Hold a whole program; the generator reads more from its JSON, ``document``."""
+    """A whole program; the generator reads more from its JSON, ``document``."""
 
     document: Json
     headers: dict[str, Header] = field(default_factory=dict)

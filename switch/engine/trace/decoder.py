@@ -42,7 +42,7 @@ MOST_WAYS = 1 << 16
 
 @dataclass(eq=False)
 class _Way:
-    """Hold what is known of one copy of a packet while its records come."""
+    """What is known of one copy of a packet while its records come."""
 
     copy: int
     frame: bytearray = field(default_factory=bytearray)
@@ -55,7 +55,7 @@ class _Way:
 
 
 class Decoder:
-    """Make events of records."""
+    """What makes events of records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

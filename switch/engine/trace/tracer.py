@@ -29,7 +29,7 @@ MOST_PACKETS = 1 << 40
 
 @dataclass
 class Taken:
-    """Hold what was taken from a trace: records of ``RECORD`` words, and their versions."""
+    """What was taken from a trace: records of ``RECORD`` words, and their versions."""
 
     records: NDArray[np.int64]
     versions: dict[int, tuple[Version, Legend]]
@@ -42,7 +42,7 @@ class Taken:
 
 
 class Tracer:
-    """Run a trace of one switch: its array, and the versions that its records are of.
+    """A running trace of one switch: its array, and the versions that its records are of.
 
     ``packets``: the most that are traced. Raises ``InputError`` for fewer than one. It does not
     keep the control alive: what is traced holds its tracer, and would never go else.

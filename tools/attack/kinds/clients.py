@@ -129,7 +129,7 @@ def _check_good(attacked: Attacked, after: str) -> None:
 
 
 class _Exceptions(logging.Handler):
-    """Keeps what is logged with a traceback."""
+    """What is logged with a traceback."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -55,7 +55,7 @@ def attack(trial: Trial) -> str:
 
 @dataclass
 class Forger:
-    """Makes datagrams from ones that it has seen.
+    """A maker of datagrams from ones that it has seen.
 
     Without ``authority`` it makes only what a receiver can tell from what its peer said: with a
     wrong ICRC, for queue pairs that are not there, or said before. Those may cost time, and

@@ -57,7 +57,7 @@ REFUSED_OF_NETWORK = {
 
 
 class RunMininet(Mininet):
-    """Be Mininet's object of a network that a run has brought up.
+    """Mininet's object of a network that a run has brought up.
 
     What asks something of the network or its nodes works as it does in any Mininet network. What
     would make or remove a part of it is refused (`REFUSED_OF_NETWORK`): a node or link that Mininet

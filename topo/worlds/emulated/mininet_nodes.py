@@ -140,8 +140,8 @@ class RunNode(Node):
 
 
 class SwitchNode(RunNode, Switch):
-    """Be a P4 switch's Mininet node, which shares the run's namespace and opens a shell at its
-    first use."""
+    """A P4 switch's Mininet node, which shares the run's namespace and opens a shell at its first
+    use."""
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Note the namespace only; see :meth:`open_shell`."""
@@ -177,7 +177,7 @@ class SwitchNode(RunNode, Switch):
 
 
 class MadeInterface(Intf):
-    """Be an interface that is configured already, so that Mininet only keeps account of it."""
+    """An interface that is configured already, so that Mininet only keeps account of it."""
 
     addresses: Sequence[Address] = ()
     """Those that are known, with their subnets."""
@@ -205,7 +205,7 @@ class MadeInterface(Intf):
 
 
 class MadeLink(Link):
-    """Be a link whose veth pair has been created already."""
+    """A link whose veth pair has been created already."""
 
     @classmethod
     def makeIntfPair(cls, *_arguments: Any, **_parameters: Any) -> None:

@@ -47,7 +47,7 @@ def check_command(node: str, command: str) -> None:
 
 
 class _Complaints(logging.Handler):
-    """Tell a function what Mininet's own commands say to be wrong, which they do by its log."""
+    """A log handler that tells a function what Mininet's own commands say to be wrong."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
@@ -86,7 +86,7 @@ def _patience(line: str, command: str) -> str:
 
 
 class CommandLine(CLI):
-    """Be Mininet's prompt without the commands that would reach beyond the run: those that kill by
+    """Mininet's prompt without the commands that would reach beyond the run: those that kill by
     name, open windows, or speak to other kinds of switch. Whatever goes wrong in a command ends
     only that command."""
 
