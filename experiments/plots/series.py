@@ -23,7 +23,7 @@ denominator, where there is one."""
 
 @dataclass(frozen=True)
 class Axis:
-    """The x axis, on which numbers stand at their value, and anything else at its place in order."""
+    """The x axis: numbers stand at their value, and anything else at its place in order."""
 
     label: str
     positions: tuple[float, ...]

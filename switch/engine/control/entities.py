@@ -204,7 +204,7 @@ class PacketIn:
 
 @dataclass(frozen=True)
 class IdleTimeout:
-    """The news that an entry had no hit for its idle timeout; this comes once until the next hit."""
+    """The news that an entry had no hit for its idle timeout; it comes once until the next."""
 
     entry: TableEntry
     time_ns: int
