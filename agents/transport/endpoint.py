@@ -8,7 +8,6 @@ What happens per packet is compiled (`kernels`) and works on records in memory (
 the calls per operation.
 """
 
-import itertools
 import random
 import weakref
 from collections.abc import Sequence
@@ -16,32 +15,29 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.congestion import CONTROLS
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
-from weft.agents.transport import relay_layout as at_relay
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
-from weft.agents.transport.congestion.control import control_of, set_options
+from weft.agents.transport.attached_relays import AttachedRelays
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
-from weft.agents.transport.kernels.relay import OPERATIONS
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from weft.agents.transport.posting import Completion, check_word
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
+from weft.agents.transport.regions import MemoryRegions
+from weft.agents.transport.settings import check_endpoint, first_number, set_control, set_times
 from weft.agents.transport.source_ports import source_port
 from weft.agents.transport.types import (
-    ENTROPIES,
     MemoryRegion,
     RemoteQueuePair,
     Statistics,
     TransportMisuse,
     TransportOptions,
-    check_options,
 )
 from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from weft.agents.wire.packets import Fields
@@ -50,22 +46,7 @@ from weft.base.jit import Words, words_of
 
 Table = npt.NDArray[np.void]
 
-PATH_MTUS = (256, 512, 1024, 2048, 4096)
-"""What the InfiniBand specification allows, in bytes of payload."""
-
-_NUMBERS = (0x100, 0x800000)
-"""The range of first QP numbers."""
-_NUMBER_STEP = 0x4F1B57
-_MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 _MAXIMUM_QUEUE_PAIRS = 1 << 16
-
-
-def _first_number(drawn: int, epoch: int) -> int:
-    """Return the QP number of the first queue pair: what was drawn for the first epoch, and for
-    each one more a step further, which is the golden ratio of all. It keeps those of n epochs apart
-    by more than a third of an n-th of all."""
-    low, high = _NUMBERS
-    return low + (drawn - low + (epoch - 1) * _NUMBER_STEP) % (high - low)
 
 
 def _free_memory(state: at.EndpointState) -> None:
@@ -84,7 +65,7 @@ class Endpoint:
     that make no sense.
 
     `epoch`, from 1 on, is for a host that had an endpoint before, with the same seed: with another
-    epoch there are other QP numbers, as far from all others as they can be (`_first_number`), and
+    epoch there are other QP numbers, as far from all others as they can be (`first_number`), and
     other PSNs and keys. Within an endpoint no QP number is used twice. So nothing of a queue pair
     that is gone is taken by one that has come after it.
     """
@@ -98,29 +79,20 @@ class Endpoint:
         options: TransportOptions | None = None,
         epoch: int = 1,
     ) -> None:
-        refuse(epoch < 1, f"epoch {epoch}: it is 1 or more", TransportMisuse)
-        refuse(
-            path_mtu not in PATH_MTUS,
-            f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096",
-            TransportMisuse,
-        )
-        refuse(
-            rate_bps < 0,
-            f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
-            TransportMisuse,
-        )
+        check_endpoint(path_mtu, rate_bps, epoch)
         self.address = address
         self.path_mtu = path_mtu
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
         self._random = random.Random(f"{seed} {address}")
-        first_number = _first_number(self._random.randrange(*_NUMBERS), epoch)
+        number = first_number(self._random, epoch)
         if epoch > 1:
             self._random = random.Random(f"{seed} {address} {epoch}")
         self._pairs: Table = np.zeros(0, at.PairState.dtype)
         self._times: Words = np.zeros(0, np.int64)
         """The trees of times and the table of rows that changed."""
-        self._regions: Table = np.zeros(4, at.Region.dtype)
+        self._regions = MemoryRegions(self._random)
+        self.memory_of, self.named_memory = self._regions.memory_of, self._regions.named
         self._groups: Table = np.zeros(1, at.GroupRow.dtype)
         self._events: Table = np.zeros(256, at.Event.dtype)
         self._scratch = Fields.zeroed()
@@ -129,13 +101,11 @@ class Endpoint:
         self.state_address = self.state.location
         """Where it is, for compiled code that calls `receive_batch` and `transmit_batch` by itself,
         and then `take_events` if there are any."""
-        self._registered: dict[int, MemoryRegion] = {}
         self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
         self._jobs: list[int] = []
         """The addresses of aggregation jobs."""
-        self._relays: dict[int, list[at_relay.RelayState]] = {}
-        """The relays by their operations' numbers, which those of several communicators share."""
-        self._relay_table: Words | None = None
+        self._relays = AttachedRelays(self.state)
+        self.attach, self.detach = self._relays.attach, self._relays.detach
         self._completions: list[Completion] = []
         self._locals: list[LocalQueuePair] = []
         self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
@@ -143,86 +113,31 @@ class Endpoint:
         self._event_rows = 64 + 2 * self.options.batch_packets
         """How many events there may be in one transmit: what is here for each queue pair, and of
         the batch."""
-        self._held_rows = 0
-        """How many more events there may be for what was kept ahead of gaps."""
         self._stale = True
-        self._echoes: Table = np.zeros(0, at.Echo.dtype)
-        self._set_state(first_number)
-        self._set_control(seed)
-        weakref.finalize(self, _free_memory, self.state).atexit = False
-
-    def _set_state(self, first_number: int) -> None:
-        state, options = self.state, self.options
-        window = max(4, options.window_bytes // self.path_mtu)
-        window_ns = packet_ns = 0
-        if self.rate_bps:
-            window_ns = options.window_bytes * 8_000_000_000 // self.rate_bps
-            packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps
-        # None of these options is 0.
-        least_ns = min(max(window_ns, 5_000_000), max(25_000_000, 32 * packet_ns))
-        first_ns = options.first_timeout_ns or 10_000_000 + window_ns
-        minimum_ns = options.minimum_timeout_ns or least_ns
-        control_ns = options.control_timeout_ns or max(5_000_000, 6 * packet_ns)
-        state.fill(
-            address=self.address,
-            path_mtu=self.path_mtu,
-            rate_bps=self.rate_bps,
-            first_number=first_number,
+        self.state.fill(
+            address=address,
+            path_mtu=path_mtu,
+            rate_bps=rate_bps,
+            first_number=number,
             was_idle=1,
-            maximum_window=window,
-            read_segment=max(1, min(options.read_segment_packets, window)),
-            acknowledge_every=options.acknowledge_every,
-            acknowledge_interval=options.acknowledge_interval_ns,
-            initial_timeout=first_ns,
-            minimum_timeout=minimum_ns,
-            control_timeout=control_ns,
-            maximum_timeout=options.maximum_timeout_ns,
-            retry_limit=options.retries,
-            give_up=options.give_up_ns,
-            pacing_credit=options.pacing_credit_ns,
-            burst=options.burst_ns,
             scratch=self._scratch.location,
         )
+        set_times(self.state, self.options)
         self._make_rows(4)
-
-    def _set_control(self, seed: int) -> None:
-        """Set what the options say of congestion, recovery and entropy."""
-        state, options = self.state, self.options
-        check_options(options)
-        self._congestion = control = control_of(options.congestion)
-        set_options(state, control, dict(options.congestion_options))
-        selective = options.recovery == "selective"
-        entropy = ENTROPIES.index(options.entropy)
-        explore = options.explore_packets
-        state.fill(
-            congestion=[*CONTROLS].index(control.name),
-            repeats_early=not control.reacts_to_marks,
-            recovery=at.SELECTIVE if selective else at.GO_BACK_N,
-            reorder=options.reorder_packets,
-            entropy=entropy,
-            entropies=options.entropies,
-            explore_packets=state.maximum_window if explore is None else explore,
-            freeze=options.freeze_ns,
-            random=random.Random(f"{seed} {self.address} entropy").getrandbits(63),
-        )
-        if control.reacts_to_marks or entropy != at.FIXED:
-            every = min(options.acknowledge_every, 4)
-            state.fill(ect=2, echo=at.ECHO_CHANGES, acknowledge_every=every)
-        if selective or entropy == at.REPS:
-            state.fill(echo=at.ECHO_EVERY, acknowledge_every=1)
-        if state.echo:
-            self._echoes = np.zeros(at.ECHO_ROOM, at.Echo.dtype)
-            state.echo_table = self._echoes.ctypes.data
-        if selective:
-            window = max(state.maximum_window, 2 * state.read_segment)
-            state.board_room = 1 << (window - 1).bit_length()
-            self._held_rows = at_board.MAXIMUM_HELD_EVENTS
+        self._congestion = set_control(self.state, self.options, seed)
+        self._echoes: Table = np.zeros(at.ECHO_ROOM if self.state.echo else 0, at.Echo.dtype)
+        if self.state.echo:
+            self.state.echo_table = self._echoes.ctypes.data
+        self._held_rows = at_board.MAXIMUM_HELD_EVENTS if self.state.board_room else 0
+        """How many more events there may be for what was kept ahead of gaps."""
+        if self._held_rows:
             self._make_event_room(self._event_rows + self._held_rows)
+        weakref.finalize(self, _free_memory, self.state).atexit = False
 
     def _set_tables(self) -> None:
         self.state.fill(
             queue_pair_table=self._pairs.ctypes.data,
-            region_table=self._regions.ctypes.data,
+            region_table=self._regions.table.ctypes.data,
             group_table=self._groups.ctypes.data,
             event_table=self._events.ctypes.data,
             event_room=len(self._events) - 1,
@@ -232,59 +147,15 @@ class Endpoint:
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
         """Let peers that show the key read and write a C-contiguous uint8 buffer (of any size,
         also 0)."""
-        refuse(
-            not (buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous),
-            f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
-            f" of {buffer.ndim} dimensions",
-            TransportMisuse,
-        )
-        refuse(
-            not buffer.flags.writeable,
-            "a memory region needs a buffer that may be written",
-            TransportMisuse,
-        )
-        index = next(number for number in itertools.count() if number not in self._registered)
-        refuse(
-            index >= _MAXIMUM_REGIONS,
-            f"more than {_MAXIMUM_REGIONS} memory regions",
-            TransportMisuse,
-        )
-        if index >= len(self._regions):
-            self._regions = np.concatenate([self._regions, np.zeros_like(self._regions)])
-        rkey = self._random.randrange(1, 1 << 16) << 16 | index
-        region = MemoryRegion((index + 1) << 40, rkey, buffer)
-        self._registered[index] = region
-        self._regions[index] = (region.address, len(buffer), buffer.ctypes.data, rkey)
-        self.state.regions = max(self.state.regions, index + 1)
+        region = self._regions.register(buffer)
+        self.state.regions = self._regions.rows
         self._set_tables()
         return region
 
     def deregister(self, region: MemoryRegion) -> None:
         """Take a region back: later requests for it are refused. Posted operations on it must have
         completed."""
-        index = self._index_of(region)
-        del self._registered[index]
-        self._regions[index] = 0
-
-    def _index_of(self, region: MemoryRegion) -> int:
-        """Return the row of a region; TransportMisuse if it is not registered here."""
-        index = region.rkey & at.KEY_INDEX_MASK
-        refuse(
-            self._registered.get(index) is not region,
-            f"the memory region with key {region.rkey:#x} is not registered",
-            TransportMisuse,
-        )
-        return index
-
-    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
-        """Return the address in memory of part of a region, for queue pairs. Raises TransportMisuse
-        if the region has no such part, or is not registered."""
-        index = self._index_of(region)
-        if offset < 0 or length < 0 or offset + length > region.length:
-            raise TransportMisuse(
-                f"{length} bytes at offset {offset} of a memory region of {region.length} bytes"
-            )
-        return int(self._regions["memory"][index]) + offset
+        self._regions.deregister(region)
 
     @property
     def maximum_window(self) -> int:
@@ -336,15 +207,6 @@ class Endpoint:
                 f"{ipv4_text(self.address)}"
             )
         return self._locals[index]
-
-    def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
-        """Return the registered memory that a peer on the same host names, or None."""
-        region = self._registered.get(rkey & at.KEY_INDEX_MASK)
-        if region is None or region.rkey != rkey:
-            return None
-        offset = address - region.address
-        inside = 0 <= offset <= region.length - length
-        return region.buffer[offset : offset + length] if inside else None
 
     def create_ud(
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
@@ -544,35 +406,6 @@ class Endpoint:
         self._event_rows += 1
         self._make_event_room(self._event_rows + self._held_rows)
 
-    def attach(self, relay: at_relay.RelayState) -> None:
-        """Let a relay have the blocks of its operation that come by its queue pairs."""
-        if self._relay_table is None:
-            self._relay_table = np.zeros(OPERATIONS, np.int64)
-            self.state.relay_table = self._relay_table.ctypes.data
-        self._relays.setdefault(relay.operation, []).append(relay)
-        self._link_relays()
-
-    def detach(self, relay: at_relay.RelayState) -> None:
-        """Let a relay have no more blocks."""
-        alike = self._relays.get(relay.operation, [])
-        left = [each for each in alike if each is not relay]
-        if len(left) < len(alike):
-            self._relays[relay.operation] = left
-            self._link_relays()
-            if not left:
-                del self._relays[relay.operation]
-
-    def _link_relays(self) -> None:
-        assert self._relay_table is not None
-        following = 0
-        for operation, alike in reversed(self._relays.items()):
-            like_it = 0
-            for relay in reversed(alike):
-                relay.next_relay, relay.next_alike = following, like_it
-                following = like_it = relay.location
-            self._relay_table[operation] = like_it
-        self.state.first_relay = following
-
     def complete(self, completion: Completion) -> None:
         """Take what a queue pair has for `poll`."""
         self._completions.append(completion)
@@ -614,7 +447,7 @@ class Endpoint:
 
     def make_room(self, datagrams: int) -> None:
         """Have room for the events of so many datagrams that compiled code may receive."""
-        relays = sum(map(len, self._relays.values()))
+        relays = len(self._relays)
         self._make_event_room(2 * datagrams + 8 + relays + self._held_rows)
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:

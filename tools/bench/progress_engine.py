@@ -39,7 +39,7 @@ from weft.agents.drivers.progress_engine import (
     Source,
 )
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
-from weft.agents.transport.endpoint import PATH_MTUS
+from weft.agents.transport.settings import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.base.libc import CLONE_NEWNET, check_call, libc

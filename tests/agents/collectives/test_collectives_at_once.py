@@ -325,7 +325,7 @@ def test_the_same_buffer_is_registered_once() -> None:
         for rank in range(2):
             group.agents[rank].start(request, buffers[rank], group.network.now_ns)
         group.finish(10**9)
-    assert len(group.agents[0].endpoint._registered) == 1
+    assert len(group.agents[0].endpoint._regions) == 1
 
 
 def test_one_link_lost_for_a_while_delays_all_operations_and_fails_none() -> None:

@@ -173,7 +173,7 @@ def test_what_is_put_after_a_fence_is_placed_after_what_was_put_before(
     memories.network.run(until=done, timeout_ns=60 * 10**9)
     assert np.array_equal(target.buffer[:600], kept[-1])
     assert memories.events[0][7] == Reached(7, 0)
-    assert len(source.endpoint._registered) == 1  # the buffer alone
+    assert len(source.endpoint._regions) == 1  # the buffer alone
 
 
 def test_flags_are_compared_as_asked() -> None:

@@ -236,11 +236,11 @@ def test_memory_is_registered_no_longer_than_needed() -> None:
         boxes.receive(1, number, 0, 0, np.zeros(5000, np.uint8))
     boxes.settle(10)
     endpoint = boxes.boxes[0].endpoint
-    assert len(endpoint._registered) == 5
-    assert not boxes.boxes[1].endpoint._registered
+    assert len(endpoint._regions) == 5
+    assert not boxes.boxes[1].endpoint._regions
     with pytest.raises(NetworkTimeout):
         boxes.network.run(until=lambda: False, timeout_ns=2 * KEPT_NS)
-    assert not endpoint._registered
+    assert not endpoint._regions
 
 
 HEAD = struct.Struct("!IBxxxiIQQI")
