@@ -56,14 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the tier. Where several processes share them, files that take long come
-    first, so that no process waits long for another's file."""
+    first, so that no process waits long for another's file, and those with tests that want to be
+    alone last."""
     tier = config.getoption("tier")
     left_out = [item for item in items if not is_in(tier, item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
-        items.sort(key=lambda item: -seconds_of(item))
+        last = {item.path for item in items if wants_quiet(item)}
+        items.sort(key=lambda item: (item.path in last, -seconds_of(item)))
+
+
+def wants_quiet(item: pytest.Item) -> bool:
+    """Return whether nothing may run beside a test."""
+    system = item.get_closest_marker("system")
+    return system is not None and bool(system.kwargs.get("alone", True))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -74,8 +82,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     System tests judge by the processors' time and by what is on the machine. Those that are marked
     ``system(alone=False)`` look at their own run alone, and have others beside them.
     """
-    system = item.get_closest_marker("system")
-    alone = system is not None and system.kwargs.get("alone", True)
+    system, alone = item.get_closest_marker("system"), wants_quiet(item)
     with contextlib.ExitStack() as held:
         if system is not None and os.geteuid() == 0:
             held.enter_context(turn(TURN, alone))
