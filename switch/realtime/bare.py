@@ -16,11 +16,9 @@ from weft.base.system_calls import (
     IoVector,
     Timespec,
     nanosleep,
+    poll,
     recvmmsg,
     sendmmsg,
-)
-from weft.base.system_calls import (
-    poll as poll_of,
 )
 from weft.switch.engine.control.memory import rows
 from weft.switch.engine.native.compiled import jit
@@ -80,13 +78,13 @@ class FrameMessages:
 
 
 @jit
-def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> None:
+def forward(source: int, target: int, headers: Any, vectors: Any, watched: Any) -> None:
     """Send what comes in at one socket out at another; return at once if the first is negative."""
     if source < 0:
         return
-    poll[0] = source | (1 << 32)
+    watched[0] = source | (1 << 32)
     while True:
-        if poll_of(poll.ctypes.data, 1, -1) < 0:
+        if poll(watched.ctypes.data, 1, -1) < 0:
             return
         while True:
             for i in range(BATCH):

@@ -485,10 +485,10 @@ def forward(source: str, target: str) -> None:
     """Forward packets until killed: this is the process of the ceiling."""
     ports = [open_port(source), open_port(target)]
     messages = bare.FrameMessages()
-    poll = np.zeros(1, np.int64)
-    bare.forward(-1, -1, messages.headers, messages.vectors, poll)  # compiled before it is ready
+    watched = np.zeros(1, np.int64)
+    bare.forward(-1, -1, messages.headers, messages.vectors, watched)  # compiled before it is ready
     print("ready", flush=True)
-    bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll)
+    bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, watched)
 
 
 class Wanted(msgspec.Struct):
