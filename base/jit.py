@@ -123,7 +123,7 @@ class Jit:
             function,
             self._found,
             lambda: self.part(function),
-            lambda: import_module("numba").njit(**self._options)(function),
+            lambda: numba.njit(**self._options)(function),
         )
         return cast("Function", made)
 
