@@ -32,7 +32,6 @@ ELSEWHERE = {
     ("experiments/families/programs/torch_run.py", "write_bytes"): IN_THE_RUN,
     ("experiments/families/programs/torch_run.py", "write_text"): IN_THE_RUN,
     ("experiments/families/programs/torch_run.py", "open"): IN_THE_RUN,
-    ("experiments/families/programs/processes.py", "open"): IN_THE_RUN,
     ("experiments/families/programs/ranks.py", "chmod"): IN_THE_RUN,
     ("experiments/results/rows.py", "write_table"): "a buffer in memory",
     ("cli/scenario_options.py", "write_text"): "a page of help, in memory",
