@@ -13,7 +13,7 @@ from weft.experiments.runs.inputs import operation_of
 from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import Predictions, predict_point
-from weft.experiments.runs.testbed import Testbed, testbed_of
+from weft.experiments.runs.testbed import Testbed, make_testbed
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
@@ -96,7 +96,7 @@ def run_shared(
     algorithms = sorted({kind.algorithm for each in operations for kind in each.kinds})
     world = network_of(first, pcap=captures, algorithms=tuple(algorithms), meanwhile=predict)
     with (
-        testbed_of(world, first, program, progress) as testbed,
+        make_testbed(world, first, program, progress) as testbed,
         traced(world, first.trace, folder, progress, notes),
     ):
         for point, predicted in zip(points, predictions, strict=True):

@@ -80,7 +80,7 @@ def start_of(
 
 
 @contextmanager
-def testbed_of(
+def make_testbed(
     world: World, scenario: Scenario, program: ProgramFiles, progress: Progress
 ) -> Iterator[Testbed]:
     """Yield a testbed that is up: its switches are programmed, and the ranks of its first run are

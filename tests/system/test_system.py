@@ -31,7 +31,7 @@ from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate
-from weft.experiments.runs.testbed import testbed_of
+from weft.experiments.runs.testbed import make_testbed
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
 from weft.topo.worlds.emulated.runs import RUNS, RunRecord
@@ -315,7 +315,7 @@ def test_an_operation_names_the_shell_that_was_killed_and_held_the_switches_name
         stack.callback(record.remove)
         world = EmulatedWorld(scenario.network(), run=record)
         testbed = stack.enter_context(
-            testbed_of(world, scenario, program_of(scenario), Progress.silent())
+            make_testbed(world, scenario, program_of(scenario), Progress.silent())
         )
         shell = world.namespace_pid
         os.kill(shell, signal.SIGKILL)

@@ -22,7 +22,7 @@ from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESS
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate
-from weft.experiments.runs.testbed import Testbed, testbed_of
+from weft.experiments.runs.testbed import Testbed, make_testbed
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import assignment_of
 from weft.experiments.theory.static_paths import Situation, analyse
@@ -71,7 +71,7 @@ def testbed(program: ProgramFiles) -> Iterator[Testbed]:
         world = EmulatedWorld(
             scenario.network(), run=record, path_mtu=scenario.mtu, seed=scenario.seed
         )
-        found = testbed_of(world, scenario, program, Progress.silent())
+        found = make_testbed(world, scenario, program, Progress.silent())
         yield stack.enter_context(found)
 
 

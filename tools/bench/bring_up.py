@@ -10,7 +10,7 @@ from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.shared import network_of
-from weft.experiments.runs.testbed import start_of, testbed_of
+from weft.experiments.runs.testbed import make_testbed, start_of
 from weft.experiments.scenario.scenario import Scenario
 
 ATTEMPTS = 5
@@ -43,7 +43,7 @@ def _bring_up(scenario: Scenario) -> float:
     """Bring a world and its ranks up and down; return the time (monotonic) at which the ranks were
     ready."""
     network, program = network_of(scenario), program_of(scenario)
-    with testbed_of(network, scenario, program, Progress.silent()) as testbed:
+    with make_testbed(network, scenario, program, Progress.silent()) as testbed:
         algorithm, repetition, _ = next(scenario.runs())
         names, topology = testbed.controller.names, network.topology
         _, first = start_of(names, scenario, topology, algorithm, repetition, 1)

@@ -279,7 +279,7 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 OPEN_RUN = """
 import os, sys
 from weft.experiments.runs.inputs import cast_of, operation_of, program_of
-from weft.experiments.runs.testbed import testbed_of
+from weft.experiments.runs.testbed import make_testbed
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -299,7 +299,7 @@ record = RunRecord.create()
 try:
     world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
     operation = operation_of(scenario, "ring", scenario.seed)
-    with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
+    with make_testbed(world, scenario, program_of(scenario), Progress.silent()) as testbed:
         cast = cast_of(scenario, world.topology, testbed.controller.plan)
         with world.gathered(Order("ranks", operation, cast), print):
             print(record.folder, flush=True)
