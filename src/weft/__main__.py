@@ -30,7 +30,8 @@ def start() -> NoReturn:
 
     from weft.cli.command_line import main
 
-    if find_spec("weft.tools"):  # in a checkout; what pip installs is without them
+    tools = find_spec("weft.tools")
+    if tools is not None and tools.has_location:  # in a checkout; what pip installs has none
         import weft.tools.commands  # noqa: F401
 
     main()

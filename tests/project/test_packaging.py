@@ -93,6 +93,7 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == {"weft"}
+    assert not [name for name in names if name.startswith("weft/tools/")]
     folder = re.compile(r"(base|switch|agents|topo|controller|experiments|interface|cli|p4)/")
     packaged = {f"weft/{name}" for name in tracked if folder.match(name)}
     packaged |= {name.removeprefix("src/") for name in tracked if re.match(r"src/.*\.py", name)}
