@@ -261,7 +261,7 @@ def _how_the_server_ended(pid: int) -> str:
 @contextmanager
 def apart() -> Iterator[None]:
     """Start processes and threads within the block that never get a Ctrl-C or a hang-up of the
-    terminal, which are blocked in them for good, as whoever started them uses these and they end
+    terminal, which are blocked in them for good, as whoever started them handles these and they end
     with it; and processes that do not import the main module, of which they need nothing: it may
     be a script that would begin anew."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])

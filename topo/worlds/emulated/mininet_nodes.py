@@ -110,13 +110,14 @@ class RunNode(Node):
         return "".join(said)
 
     def _interrupt(self) -> None:
-        """End the shell's command by Ctrl-C, or with its shell if it does not use that."""
+        """End the shell's command by Ctrl-C, or with its shell if it goes on."""
         self.sendInt()
         end = time.monotonic() + STATUS_DEADLINE_S
         while self.waiting and time.monotonic() < end:
             self.monitor(timeoutms=SHELL_CHECK_MS)
         if self.waiting:
             os.killpg(self.shell.pid, signal.SIGKILL)
+            self.waiting = False  # whoever asks for more is told that the shell has ended
 
     def check_shell(self) -> None:
         """Raise RunError if the shell, which holds the node's namespace, has ended."""
