@@ -48,6 +48,8 @@ GROUPS = (
 """The groups of options, in the order in which help has them."""
 
 
+OF_ALGORITHMS = "it is for the algorithm{s} {names}"
+"""Who uses an option that comes with algorithms: see `Option.who`."""
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 

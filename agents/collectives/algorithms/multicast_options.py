@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.base.option import MULTICAST, SIZE, TEXT, WHOLE, option
+from weft.base.option import MULTICAST, OF_ALGORITHMS, SIZE, TEXT, WHOLE, option
 
 ADAPTIVE, PAPER, FETCH_ONLY = CUTOFFS = ("adaptive", "paper", "fetch-only")
 """When an operation fetches what is missing: near the expected time; at five times that time, as
@@ -10,7 +10,6 @@ the paper does; or at once, without any multicast."""
 MIN_CHUNK_BYTES, MAX_CHUNK_BYTES = 64, 1 << 16
 MAX_WORKERS = 16
 """The most workers: each has a multicast group of its own, and a Linux socket may join 20."""
-WHO = "it is for the algorithm{s} {names}"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class MulticastOptions:
         group=MULTICAST,
         metavar="W",
         between=(1, MAX_WORKERS),
-        who=WHO,
+        who=OF_ALGORITHMS,
     )
     """How many subgroups there are; each has a part of every shard, and groups, trees and a bitmap
     of its own."""
@@ -49,7 +48,7 @@ class MulticastOptions:
         metavar="SIZE",
         default_text="the MTU",
         between=(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
-        who=WHO,
+        who=OF_ALGORITHMS,
         filled=lambda asked, known: asked.mtu,
     )
     """The unit of recovery; by default the path MTU. A larger chunk is several packets."""
@@ -59,7 +58,7 @@ class MulticastOptions:
         "Multicast: chunks that leave back to back.",
         group=MULTICAST,
         between=(1, 1 << 16),
-        who=WHO,
+        who=OF_ALGORITHMS,
     )
     """Packets that leave back to back (the paper: 128)."""
     cutoff: str = option(
@@ -68,5 +67,5 @@ class MulticastOptions:
         "When to fetch: {choices}.",
         group=MULTICAST,
         choices=CUTOFFS,
-        who=WHO,
+        who=OF_ALGORITHMS,
     )

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from weft.agents.collectives.names import MAX_HOSTS, MAX_SPLIT
-from weft.base.option import OPTCAST, TEXT, WHOLE, option
+from weft.base.option import OF_ALGORITHMS, OPTCAST, TEXT, WHOLE, option
 
 DEDICATED, ON_RANKS = SERVER_PLACEMENTS = ("dedicated", "ranks")
-WHO = "it is for the algorithm{s} {names}"
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class OptcastOptions:
         default_text="as many as ranks",
         between=(1, MAX_HOSTS),
         network=lambda asked: asked.dedicated_servers,
-        who=WHO,
+        who=OF_ALGORITHMS,
         filled=lambda asked, known: known.usual_servers() if asked.serving else None,
     )
     server_placement: str = option(
@@ -31,7 +30,7 @@ class OptcastOptions:
         "Optcast: servers have dedicated hosts, or the ranks'.",
         group=OPTCAST,
         choices=SERVER_PLACEMENTS,
-        who=WHO,
+        who=OF_ALGORITHMS,
     )
     """With ``dedicated``, servers have hosts of their own, which the network gets beside those of
     ranks, spread over the leaves; with ``ranks``, server s is on the host of rank s."""
@@ -42,7 +41,7 @@ class OptcastOptions:
         group=OPTCAST,
         default_text="one a server",
         between=(1, MAX_SPLIT),
-        who=WHO,
+        who=OF_ALGORITHMS,
     )
     """How many pieces a request is cut into, which are dealt to the servers in turn."""
     fan_in: int | None = option(
@@ -52,7 +51,7 @@ class OptcastOptions:
         group=OPTCAST,
         default_text="no limit",
         between=(2, MAX_HOSTS),
-        who=WHO,
+        who=OF_ALGORITHMS,
     )
     """The most contributions, of ranks or servers, that one server takes; if there are more ranks,
     servers form a tree."""

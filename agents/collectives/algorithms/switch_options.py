@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.agents.collectives.names import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES, SLOTS
-from weft.base.option import ADDING, WHOLE, option
+from weft.base.option import ADDING, OF_ALGORITHMS, WHOLE, option
 
 MAX_SLOTS = 512
 """The most rounds of all jobs: a switch has 1,024 rows."""
 HEADER_BYTES = 16
 """What a packet's payload has before its values."""
-WHO = "it is for the algorithm{s} {names}"
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class SwitchOptions:
         group=ADDING,
         default_text=str(SLOTS),
         between=(1, MAX_SLOTS),
-        who=WHO,
+        who=OF_ALGORITHMS,
         filled=lambda asked, known: SLOTS if asked.adding else None,
     )
     """How many rounds each job may have under way at a time."""
@@ -36,7 +35,7 @@ class SwitchOptions:
         metavar="V",
         default_text=f"{AGGREGATION_VALUES}; BMv2 {BMV2_AGGREGATION_VALUES}",
         network=lambda asked: asked.program_values,
-        who=WHO,
+        who=OF_ALGORITHMS,
         filled=lambda asked, known: _most_values(asked) if asked.adding else None,
     )
     """How many numbers of 32 bits a packet has; by default 256, on BMv2 64, or as many as the path
