@@ -39,6 +39,9 @@ class RunNode(Node):
     isSetup = True
     starting = False
 
+    waiting: bool
+    """Whether a command of the shell goes on, as Mininet has it."""
+
     def startShell(self, mnopts: str | None = None) -> None:
         """Start the shell, as Mininet does, but do not wait for it."""
         self.starting = True
