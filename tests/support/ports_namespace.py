@@ -55,8 +55,18 @@ def told(stream: IO[str]) -> queue.SimpleQueue[str]:
     return lines
 
 
+def all_up() -> bool:
+    """Whether every link is: what is sent before is lost."""
+    shown = subprocess.run(
+        ["ip", "-j", "link", "show", "type", "veth"], capture_output=True, check=True
+    )
+    return {each["operstate"] for each in json.loads(shown.stdout)} == {"UP"}
+
+
 def passes(number: int) -> bool:
     """Whether frames of this number come from one host's end to the other's."""
+    while not all_up():
+        time.sleep(0.01)
     hosts = [open_port(name) for name in ("h1", "h2")]
     end = time.monotonic() + DEADLINE_S
     found = False
