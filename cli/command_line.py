@@ -162,10 +162,10 @@ def _run(
     resume: bool = False,
 ) -> NoReturn:
     from weft.base.progress import Progress
+    from weft.experiments import runner
     from weft.experiments.results import table
     from weft.experiments.results.document import DOCUMENT
     from weft.experiments.results.summary import doubts, which_run
-    from weft.experiments.runs import runner
     from weft.experiments.runs.events import EventLines
 
     errors = make_console(stderr=True)

@@ -43,7 +43,7 @@ from weft.agents.collectives.operation import (
 )
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Blocks, Bytes, block_bytes
-from weft.agents.fused.computation import program_of
+from weft.agents.operators.computation import program_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
 

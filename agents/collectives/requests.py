@@ -21,7 +21,7 @@ from weft.agents.collectives.names import (
 )
 from weft.agents.collectives.tensors import Tensors
 from weft.agents.collectives.timing import operation_timeout_ns
-from weft.agents.fused.computation import Computation
+from weft.agents.operators.computation import Computation
 from weft.base.errors import InputError, refuse
 
 REQUIRED = object()

@@ -13,11 +13,19 @@ from typing import NamedTuple
 from weft.agents.collectives.flow_columns import NONE, FlowPlace, Sum
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
 from weft.agents.collectives.graph_builder import GraphBuilder
-from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
 from weft.agents.fused.device import ComputeDevice
-from weft.agents.fused.operator import Operator, Sizes
-from weft.agents.fused.registry import operator_named
-from weft.agents.fused.tasks import compute_ns, in_order
+from weft.agents.operators.computation import (
+    ADD,
+    FINISH,
+    TILE,
+    Computation,
+    Layout,
+    Work,
+    operator_of,
+)
+from weft.agents.operators.operator import Operator, Sizes
+from weft.agents.operators.registry import operator_named
+from weft.agents.operators.tasks import compute_ns, in_order
 from weft.base.errors import InputError, refuse
 
 Event = tuple[int, int]

@@ -36,11 +36,11 @@ from weft.experiments.plots.series import (
     selected,
     tiers_of,
 )
-from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.plots.timeline import draw_timelines, timelines_of
 from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
+from weft.experiments.scenario.plot_spec import PlotSpec
 from weft.topo.worlds.registry import has_real_time
 
 HEIGHT_IN = 4.6

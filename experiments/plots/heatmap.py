@@ -7,8 +7,8 @@ from itertools import accumulate, groupby
 
 from weft.experiments.plots.palette import label_of
 from weft.experiments.plots.series import selected
-from weft.experiments.plots.spec import TIERS, PlotSpec
 from weft.experiments.results.results import LinkResult, Results, Run, scenario_of
+from weft.experiments.scenario.plot_spec import TIERS, PlotSpec
 
 MAX_RUNS = 6
 MAX_NAMED_ROWS = 40

@@ -7,7 +7,6 @@ from typing import Any
 
 from weft.agents.collectives.registry import named
 from weft.experiments.plots.palette import in_order, label_of
-from weft.experiments.plots.spec import TIERS, PlotSpec
 from weft.experiments.results.comparison import compare
 from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results
@@ -15,6 +14,7 @@ from weft.experiments.results.summary import TIERS as TIER_NAMES
 from weft.experiments.results.summary import Summary, by_point, byte_unit
 from weft.experiments.scenario.choices import COUNTS
 from weft.experiments.scenario.options import field_of, read_option, said
+from weft.experiments.scenario.plot_spec import TIERS, PlotSpec
 
 Value = Callable[[Summary, Summary | None], float | None]
 """A function that gives what is plotted of a summary; its second argument is the summary of the

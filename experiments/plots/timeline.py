@@ -12,11 +12,11 @@ from matplotlib.patches import Patch
 from weft.experiments.plots.canvas import axes_over_time
 from weft.experiments.plots.palette import label_of
 from weft.experiments.plots.series import selected
-from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.results.results import RankResult, Results
 from weft.experiments.results.summary import Summary
 from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.kinds import kinds_of
+from weft.experiments.scenario.plot_spec import PlotSpec
 from weft.experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from weft.base.units import format_size
-from weft.experiments.results.metric_names import all_metrics
 from weft.experiments.results.results import LinkResult, RankResult, Run
 from weft.experiments.results.spread import Spread
 from weft.experiments.results.summary import (
@@ -20,6 +19,7 @@ from weft.experiments.results.summary import (
     short_size,
     three_digits,
 )
+from weft.experiments.scenario.metric_names import all_metrics
 
 Figure = float | None
 Write = Callable[[float], str]

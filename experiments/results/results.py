@@ -23,13 +23,13 @@ from msgspec.structs import replace
 from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.plots.spec import PlotSpec, check_names
 from weft.experiments.results.document import DOCUMENT, MOST_BYTES, Document
 from weft.experiments.results.rows import frame_of, rows_of
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.families import result_parts
 from weft.experiments.scenario.options import field_of
 from weft.experiments.scenario.part import Part
+from weft.experiments.scenario.plot_spec import PlotSpec, check_names
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.chance import chances
 from weft.topo.faults import Fault

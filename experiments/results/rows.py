@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from weft.base.errors import InputError, MachineError
-from weft.experiments.results.metric_names import all_metrics
 from weft.experiments.scenario.families import result_parts
+from weft.experiments.scenario.metric_names import all_metrics
 from weft.experiments.scenario.options import value_of
 from weft.experiments.scenario.part import Part, Run
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.plots.spec import PlotSpec, read_plots
 from weft.experiments.scenario.families import families
 from weft.experiments.scenario.options import (
     OPTIONS,
@@ -27,6 +26,7 @@ from weft.experiments.scenario.options import (
     read_option,
     said,
 )
+from weft.experiments.scenario.plot_spec import PlotSpec, read_plots
 from weft.experiments.scenario.scenario import Scenario
 
 MAX_POINTS = 10_000

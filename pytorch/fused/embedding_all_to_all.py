@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from weft.agents.fused.tasks import REMOTE_FIRST
+from weft.agents.operators.tasks import REMOTE_FIRST
 from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.fused.call import Call, group_of, refusing
 from weft.pytorch.fused.tiles import (

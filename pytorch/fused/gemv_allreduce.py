@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from weft.agents.fused.tasks import REMOTE_FIRST
+from weft.agents.operators.tasks import REMOTE_FIRST
 from weft.pytorch.errors import BadCallError
 from weft.pytorch.fused.call import Call, group_of, refusing
 from weft.pytorch.fused.tiles import (

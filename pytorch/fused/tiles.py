@@ -1,7 +1,7 @@
 """What a rank computes for each rank in a fused operator: rows, cut into tiles and slices.
 
 The rows of a rank's block are those of its *units* (tables, experts) one after the other; a tile is
-a run of rows of one unit, and a slice a run of tiles (`weft.agents.fused.tasks`).
+a run of rows of one unit, and a slice a run of tiles (`weft.agents.operators.tasks`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from weft.agents.fused.tasks import ORDERS, REMOTE_FIRST, cut, in_order
+from weft.agents.operators.tasks import ORDERS, REMOTE_FIRST, cut, in_order
 from weft.pytorch.errors import BadCallError, refuse
 
 SLICE_BYTES = 64 << 10

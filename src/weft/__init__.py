@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.experiments.families.resharding.meshes import Mesh
     from weft.experiments.families.resharding.plan import Tensor, plan_resharding
     from weft.experiments.results.results import Results
-    from weft.experiments.runs.runner import run
+    from weft.experiments.runner import run
     from weft.experiments.scenario.scenario import Scenario
     from weft.interface.net import Net
     from weft.interface.up import up
@@ -55,7 +55,7 @@ _HOMES = {
     "leaf_spine": "weft.topo.clos",
     "plan_resharding": "weft.experiments.families.resharding.plan",
     "read_network": "weft.topo.own",
-    "run": "weft.experiments.runs.runner",
+    "run": "weft.experiments.runner",
     "single": "weft.topo.clos",
     "up": "weft.interface.up",
 }

@@ -484,7 +484,7 @@ def test_a_metric_that_cannot_be_used_is_left_out_and_said(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     package(tmp_path, "waits", METRIC.replace(old, new), "weft.metrics", "metric")
-    code = "from weft.experiments.results import metric_names; metric_names.plotted()"
+    code = "from weft.experiments.scenario import metric_names; metric_names.plotted()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},

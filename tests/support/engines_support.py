@@ -14,7 +14,7 @@ from tests.support.system_support import ENVIRONMENT, WEFT, wait_until
 
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
-from weft.experiments.runs.runner import RunOutcome, run_to_folder
+from weft.experiments.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.sweep import Experiment, read_file
 
 SWEEP = """

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from weft.agents.fused.operator import Operator, Sizes
-from weft.agents.fused.operators.all_gather_matmul import AllGatherMatmul
-from weft.agents.fused.operators.embedding_all_to_all import EmbeddingAllToAll
-from weft.agents.fused.operators.gemm_all_to_all import GemmAllToAll
-from weft.agents.fused.operators.gemv_allreduce import GemvAllreduce
-from weft.agents.fused.operators.matmul_reduce_scatter import MatmulReduceScatter
-from weft.agents.fused.registry import OPERATORS
-from weft.agents.fused.split_product import LEFT, RIGHT
+from weft.agents.operators.all_gather_matmul import AllGatherMatmul
+from weft.agents.operators.embedding_all_to_all import EmbeddingAllToAll
+from weft.agents.operators.gemm_all_to_all import GemmAllToAll
+from weft.agents.operators.gemv_allreduce import GemvAllreduce
+from weft.agents.operators.matmul_reduce_scatter import MatmulReduceScatter
+from weft.agents.operators.operator import Operator, Sizes
+from weft.agents.operators.registry import OPERATORS
+from weft.agents.operators.split_product import LEFT, RIGHT
 
 SMALL: dict[str, dict[str, Any]] = {
     "embedding-all-to-all": {

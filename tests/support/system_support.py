@@ -17,7 +17,7 @@ import pytest
 from weft.base.cache import CHECKOUT
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.topo.worlds.emulated.runs import RUNS, read_record

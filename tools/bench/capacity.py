@@ -15,7 +15,7 @@ from weft.base.command_line import make_console
 from weft.base.errors import MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results, Run
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.tools.bench.benchmarks import table_lines

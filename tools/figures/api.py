@@ -53,7 +53,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Experiments and their results",
         (
-            "experiments.runs.runner.run", "experiments.results.results.Results",
+            "experiments.runner.run", "experiments.results.results.Results",
             "experiments.results.results.Run", "experiments.results.results.LinkResult",
             "experiments.results.results.RankResult", "experiments.results.results.Fidelity",
         ),

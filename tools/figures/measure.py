@@ -13,8 +13,8 @@ from weft.base.cache import CHECKOUT
 from weft.base.children import run_tool
 from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.results.results import Run
+from weft.experiments.runner import run as run_experiment
 from weft.experiments.runs.inputs import program_of
-from weft.experiments.runs.runner import run as run_experiment
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point, read_file

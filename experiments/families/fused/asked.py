@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from weft.agents.fused.device import FLOPS, LAUNCH_NS, MEMORY_BYTES_PER_S, PUT_NS
-from weft.agents.fused.tasks import ORDERS
+from weft.agents.operators.tasks import ORDERS
 from weft.base.errors import refuse
 from weft.base.option import (
     DURATION,

@@ -3,10 +3,10 @@
 from dataclasses import fields, replace
 from functools import lru_cache
 
-from weft.agents.fused.computation import operator_of
-from weft.agents.fused.operator import ITEM_BYTES, Operator, Sizes
 from weft.agents.fused.plan import FusedPlan, Way, operator_for, plan
-from weft.agents.fused.registry import operator_named
+from weft.agents.operators.computation import operator_of
+from weft.agents.operators.operator import ITEM_BYTES, Operator, Sizes
+from weft.agents.operators.registry import operator_named
 from weft.base.errors import InputError
 from weft.experiments.families.fused.names import (
     COMMUNICATION,

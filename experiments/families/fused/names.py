@@ -14,7 +14,7 @@ OPERATORS = {
     "all-gather-matmul": "rows of all ranks, times a matrix of each",
     "matmul-reduce-scatter": "products split along the sum; each gets rows of the sums",
 }
-"""The names of `weft.agents.fused.registry.OPERATORS`, each with what help says of it."""
+"""The names of `weft.agents.operators.registry.OPERATORS`, each with what help says of it."""
 ADDING = ("gemv-allreduce", "gemm-all-to-all", "matmul-reduce-scatter")
 """The operators that add what ranks have computed."""
 GIVING = ("gemv-allreduce", "all-gather-matmul")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from weft.agents.fused.device import ComputeDevice
-from weft.agents.fused.operator import Sizes
+from weft.agents.operators.operator import Sizes
 
 
 @dataclass(frozen=True)

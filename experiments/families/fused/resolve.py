@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from weft.agents.fused import device
-from weft.agents.fused.operator import Sizes
 from weft.agents.fused.plan import FusedPlan
+from weft.agents.operators.operator import Sizes
 from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.base.units import shown

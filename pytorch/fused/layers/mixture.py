@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from weft.agents.fused.tasks import REMOTE_FIRST
+from weft.agents.operators.tasks import REMOTE_FIRST
 from weft.pytorch.errors import refuse
 from weft.pytorch.fused import operators
 from weft.pytorch.fused.call import weft_group

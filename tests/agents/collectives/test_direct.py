@@ -13,7 +13,7 @@ from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.turns import Turns
 from weft.agents.collectives.unicast import Write
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.scenario import Scenario
 
 

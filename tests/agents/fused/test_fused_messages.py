@@ -13,7 +13,7 @@ from tests.support.cli_support import WEFT, start
 from typer.testing import CliRunner
 
 from weft import Scenario, run
-from weft.agents.fused.operator import Sizes
+from weft.agents.operators.operator import Sizes
 from weft.base.errors import InputError, MachineError
 from weft.cli.command_line import app
 from weft.experiments.families.fused.load import with_defaults

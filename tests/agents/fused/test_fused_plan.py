@@ -17,12 +17,12 @@ from tests.support.fused_support import SMALL, operators, small
 
 from weft.agents.collectives.flow_columns import NONE
 from weft.agents.collectives.flow_graph import FlowGraph
-from weft.agents.fused.computation import ADD, FINISH, TILE, Layout, RankProgram
 from weft.agents.fused.device import ComputeDevice
-from weft.agents.fused.operator import Operator
 from weft.agents.fused.plan import COMPUTING, SENDING, FusedPlan, Way, plan
-from weft.agents.fused.registry import OPERATORS
-from weft.agents.fused.tasks import ORDERS
+from weft.agents.operators.computation import ADD, FINISH, TILE, Layout, RankProgram
+from weft.agents.operators.operator import Operator
+from weft.agents.operators.registry import OPERATORS
+from weft.agents.operators.tasks import ORDERS
 from weft.base.errors import InputError
 from weft.experiments.families.fused.names import ADDING, GIVING
 

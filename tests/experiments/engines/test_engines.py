@@ -42,7 +42,7 @@ from weft.experiments.engines.gather import AHEAD, MOST_LOSSES, gathered, said
 from weft.experiments.engines.local import WORKER_BYTES, Local, Processes, fitting
 from weft.experiments.engines.registry import ENGINES, place_of
 from weft.experiments.engines.work import OtherVersionError
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.sweep import Experiment
 
 

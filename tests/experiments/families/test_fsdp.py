@@ -20,14 +20,14 @@ from weft.experiments.families.fsdp.bounds import step_bound_bytes
 from weft.experiments.families.fsdp.family import FAMILY
 from weft.experiments.families.fsdp.models import MODELS, block_parameters, layer_bytes
 from weft.experiments.plots.draw import svg_of
-from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.plots.timeline import OperationBar, gaps, timelines_of
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.table import summary_table
+from weft.experiments.runner import run
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of
-from weft.experiments.runs.runner import run
 from weft.experiments.scenario.family import with_own
 from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.plot_spec import PlotSpec
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes

@@ -17,8 +17,8 @@ from msgspec.structs import replace as replace_fields
 from tests.support.fused_support import SMALL, plainly, sizes
 
 from weft import Scenario, run
-from weft.agents.fused.operator import Floats, Operator, Sizes
-from weft.agents.fused.registry import OPERATORS
+from weft.agents.operators.operator import Floats, Operator, Sizes
+from weft.agents.operators.registry import OPERATORS
 from weft.experiments.families.fused.alone import Alone, communication_ns, compared, slowed
 from weft.experiments.families.fused.names import (
     ADDING,

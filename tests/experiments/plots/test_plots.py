@@ -21,10 +21,10 @@ from weft.experiments.plots.draw import _drawn, svg_of, title_of, write_plots
 from weft.experiments.plots.heatmap import heat_map, heat_maps_of
 from weft.experiments.plots.palette import in_order
 from weft.experiments.plots.series import lines_of, phases_of, tiers_of
-from weft.experiments.plots.spec import KINDS, TIERS, PlotSpec, read_plots
-from weft.experiments.results.metric_names import plotted
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import by_point
+from weft.experiments.scenario.metric_names import plotted
+from weft.experiments.scenario.plot_spec import KINDS, TIERS, PlotSpec, read_plots
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.bounds import completion_bound_ns
@@ -387,7 +387,7 @@ def test_labels_below_the_axis_do_not_run_into_each_other(log: str) -> None:
 
 def test_nothing_but_drawing_waits_for_matplotlib() -> None:
     code = (
-        "import sys, weft.cli.command_line, weft.experiments.runs.runner;"
+        "import sys, weft.cli.command_line, weft.experiments.runner;"
         "import weft.experiments.results.table, weft.experiments.report;"
         "sys.exit('matplotlib' in sys.modules)"
     )

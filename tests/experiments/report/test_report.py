@@ -27,7 +27,6 @@ from tests.support.results_samples import sample_experiment, sample_results, sum
 from weft.base.errors import InputError
 from weft.experiments.families.pipeline.schedules import SCHEDULES
 from weft.experiments.families.resharding.names import strategies
-from weft.experiments.plots import PlotSpec
 from weft.experiments.plots.heatmap import RAMP
 from weft.experiments.plots.palette import (
     ALGORITHMS,
@@ -52,6 +51,7 @@ from weft.experiments.results.summary import (
 )
 from weft.experiments.results.table import links_table, summary_table
 from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.plot_spec import PlotSpec
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.topo.faults import Fault, LinkLoss

@@ -9,13 +9,13 @@ from tests.support.results_samples import sample_results, summarize
 
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.series import lines_of
-from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.report import render
 from weft.experiments.report.words import headline
 from weft.experiments.results.comparison import compare, why_not_measured
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import by_point
 from weft.experiments.results.table import summary_table
+from weft.experiments.scenario.plot_spec import PlotSpec
 
 
 def judged(

@@ -11,7 +11,7 @@ from tests.support.cli_support import WEFT, start
 from weft.base.errors import InputError
 from weft.experiments.results.differences import difference_lines, pairs_of
 from weft.experiments.results.results import Results
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.scenario import Scenario
 
 

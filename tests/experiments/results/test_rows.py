@@ -14,7 +14,7 @@ from tests.support.cli_support import WEFT, start
 from weft.base.errors import InputError, MachineError
 from weft.experiments.results.results import Results
 from weft.experiments.results.rows import TABLES, csv_of, frame_of, parquet_of
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import read_file
 

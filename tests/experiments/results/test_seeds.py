@@ -21,14 +21,14 @@ from weft.base.units import format_seeds, parse_seeds
 from weft.cli import command_line as cli
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.series import lines_of
-from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.report import render
 from weft.experiments.results.results import Results
 from weft.experiments.results.spread import Spread
 from weft.experiments.results.summary import by_point, which_run
 from weft.experiments.results.table import summary_table
-from weft.experiments.runs.runner import _networks
+from weft.experiments.runner import _networks
 from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.plot_spec import PlotSpec
 from weft.experiments.scenario.sweep import Experiment, read_file
 from weft.experiments.theory.chance import chances
 

@@ -14,8 +14,8 @@ from tests.support.system_support import ENVIRONMENT, WEFT
 from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
+from weft.experiments.runner import RunOutcome, run_to_folder
 from weft.experiments.runs.folder import ResultsFolder
-from weft.experiments.runs.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, read_file
 

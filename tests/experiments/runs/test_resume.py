@@ -16,9 +16,9 @@ from tests.support.full_disk import full_disk
 from weft.base.errors import InputError, RunError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
+from weft.experiments.runner import RunOutcome, run_to_folder
 from weft.experiments.runs import here, identity, points, simulation
 from weft.experiments.runs.arrivals import Arrivals
-from weft.experiments.runs.runner import RunOutcome, run_to_folder
 from weft.experiments.scenario.sweep import Experiment, read_file
 
 SWEEP = """

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.experiments.report.scenarios import command_line
-from weft.experiments.runs.runner import run
+from weft.experiments.runner import run
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario

@@ -15,7 +15,7 @@ from weft.base.errors import InputError, MachineError, RunError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import common_of
-from weft.experiments.runs.runner import _networks, run, run_to_folder
+from weft.experiments.runner import _networks, run, run_to_folder
 from weft.experiments.scenario import sweep
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario

@@ -1,11 +1,11 @@
 """The fused operators by their names."""
 
-from weft.agents.fused.operator import Operator
-from weft.agents.fused.operators.all_gather_matmul import AllGatherMatmul
-from weft.agents.fused.operators.embedding_all_to_all import EmbeddingAllToAll
-from weft.agents.fused.operators.gemm_all_to_all import GemmAllToAll
-from weft.agents.fused.operators.gemv_allreduce import GemvAllreduce
-from weft.agents.fused.operators.matmul_reduce_scatter import MatmulReduceScatter
+from weft.agents.operators.all_gather_matmul import AllGatherMatmul
+from weft.agents.operators.embedding_all_to_all import EmbeddingAllToAll
+from weft.agents.operators.gemm_all_to_all import GemmAllToAll
+from weft.agents.operators.gemv_allreduce import GemvAllreduce
+from weft.agents.operators.matmul_reduce_scatter import MatmulReduceScatter
+from weft.agents.operators.operator import Operator
 from weft.base.errors import InputError
 
 OPERATORS: dict[str, type[Operator]] = {

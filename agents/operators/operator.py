@@ -18,7 +18,7 @@ from weakref import WeakMethod
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.fused.tasks import REMOTE_FIRST
+from weft.agents.operators.tasks import REMOTE_FIRST
 from weft.base.errors import refuse
 
 Arguments = ParamSpec("Arguments")

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from weft.agents.fused.operator import (
+from weft.agents.operators.operator import (
     ITEM_BYTES,
     Floats,
     Input,
@@ -15,7 +15,7 @@ from weft.agents.fused.operator import (
     remembered,
     rows_of_tile,
 )
-from weft.agents.fused.tasks import LOCAL_FIRST, cut
+from weft.agents.operators.tasks import LOCAL_FIRST, cut
 
 TILES = 16
 _LEFT, _RIGHT = range(2)

@@ -7,7 +7,7 @@ too. Each rank looks up its tables for all samples, and their owners get the sum
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.fused.operator import (
+from weft.agents.operators.operator import (
     ITEM_BYTES,
     Floats,
     Operator,
@@ -18,7 +18,7 @@ from weft.agents.fused.operator import (
     remembered,
     rows_of_tile,
 )
-from weft.agents.fused.tasks import cut
+from weft.agents.operators.tasks import cut
 
 TILES = 16
 _WEIGHTS, _INDICES = range(2)

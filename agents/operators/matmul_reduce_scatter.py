@@ -1,8 +1,8 @@
 """Matrices that are split along the dimension that is summed over, and the Reduce-Scatter of their
 product: `fused_matmul_reduce_scatter` of PyTorch's asynchronous tensor parallelism."""
 
-from weft.agents.fused.operator import Sizes
-from weft.agents.fused.split_product import SplitProduct
+from weft.agents.operators.operator import Sizes
+from weft.agents.operators.split_product import SplitProduct
 
 
 class MatmulReduceScatter(SplitProduct):

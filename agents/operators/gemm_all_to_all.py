@@ -13,7 +13,7 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.fused.operator import (
+from weft.agents.operators.operator import (
     ITEM_BYTES,
     Floats,
     Input,
@@ -24,7 +24,7 @@ from weft.agents.fused.operator import (
     flat,
     remembered,
 )
-from weft.agents.fused.tasks import cut
+from weft.agents.operators.tasks import cut
 from weft.base.errors import refuse
 
 TILE_ROWS = 4

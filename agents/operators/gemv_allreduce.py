@@ -4,9 +4,9 @@ It is the row-parallel layer of tensor parallelism (Megatron-LM, arXiv 1909.0805
 tokens are decoded: there are as many vectors as sequences.
 """
 
-from weft.agents.fused.operator import Sizes
-from weft.agents.fused.split_product import RIGHT, SplitProduct
-from weft.agents.fused.tasks import INTERLEAVED
+from weft.agents.operators.operator import Sizes
+from weft.agents.operators.split_product import RIGHT, SplitProduct
+from weft.agents.operators.tasks import INTERLEAVED
 
 
 class GemvAllreduce(SplitProduct):

@@ -10,8 +10,8 @@ import msgspec
 from weft.agents.collectives.names import baseline
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.results.metric_names import plotted, plotted_of_links
 from weft.experiments.scenario.choices import choose
+from weft.experiments.scenario.metric_names import plotted, plotted_of_links
 from weft.experiments.scenario.options import OPTIONS, by_key, read_option
 from weft.topo.clos import LINK_TIERS
 

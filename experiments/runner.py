@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weft.agents.collectives.fixed_point import losses, saturation
-from weft.agents.congestion import reacts_to_marks
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
@@ -19,7 +17,6 @@ from weft.base.units import shown
 from weft.experiments.engines.collect import run_by
 from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.registry import EngineAddress, place_of
-from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.capacity import check_capacity, check_ways
@@ -27,15 +24,14 @@ from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.here import run_alone, run_together
 from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.notes import notes_on
 from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.settled import settled
 from weft.experiments.runs.shared import check, network_key
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.runs.versions import environment
-from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
-from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.registry import WORLDS
 
@@ -338,77 +334,10 @@ def _put_together(
     results.runs = arrivals.runs()
     results.notes = [
         *dict.fromkeys([*arrivals.notes(), *results.notes]),
-        *_saturated(results.runs),
-        *fixed_point_notes(results.runs),
-        *_unassigned(experiment.points),
-        *_marking(experiment.points),
-        *_of_workloads(experiment.points),
+        *notes_on(results.runs, experiment.points),
     ]
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
-
-
-def _saturated(runs: Sequence[Run]) -> list[str]:
-    """Return a note on runs whose switches met sums that do not fit into 32 bits."""
-    return [
-        f"{run.algorithm}: {said}"
-        for run in runs
-        if (said := saturation(rank.statistics for rank in run.ranks))
-    ]
-
-
-def fixed_point_notes(runs: Sequence[Run]) -> list[str]:
-    """Return a note for each algorithm whose blocks lost something to the fixed point of switches:
-    of the rank and the run that lost most."""
-    found = []
-    for algorithm in dict.fromkeys(run.algorithm for run in runs):
-        ranks = [rank for run in runs if run.algorithm == algorithm for rank in run.ranks]
-        lost = losses(rank.statistics for rank in ranks)
-        if lost:
-            instead = "--way direct" if "/" in algorithm else "--algorithm ring"
-            found.append(f"{algorithm}: {lost}; with {instead} all is added in floating point")
-    return found
-
-
-def _marking(points: Sequence[Point]) -> list[str]:
-    """Say from which length of a queue on switches marked, and why, if that was chosen for a
-    scenario."""
-    scenarios = [each.scenario for each in points if reacts_to_marks(each.scenario.congestion)]
-    chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
-    said = (
-        f"switches mark from {marking.threshold_packets} packets on: {marking}"
-        for scenario, marking in zip(scenarios, chosen, strict=True)
-        if scenario.ecn_threshold_packets == marking.threshold_packets
-    )
-    return [*dict.fromkeys(said)]
-
-
-def _of_workloads(points: Sequence[Point]) -> list[str]:
-    """Return notes on the files of workloads."""
-    return [
-        *dict.fromkeys(
-            note
-            for scenario in (point.scenario for point in points)
-            for algorithm in scenario.algorithms
-            for note in scenario.family.notes(scenario, algorithm, scenario.ranks)
-        )
-    ]
-
-
-def _unassigned(points: Sequence[Point]) -> list[str]:
-    """Return a note on collectives whose flows `paths` cuts without assigning any."""
-    schemes = [(point.scenario, scheme_of(point.scenario.paths)) for point in points]
-    found = dict.fromkeys(
-        (scenario.paths, algorithm)
-        for scenario, scheme in schemes
-        for algorithm in scenario.algorithms
-        if (scheme.assigned or scheme.lanes > 1) and not placed_steps(scenario, algorithm)
-    )
-    return [
-        f"{algorithm}: paths {paths!r} assigns nothing here, since its data are no flows between "
-        "two ranks; what it sends goes by trees and ECMP"
-        for paths, algorithm in found
-    ]
 
 
 def _takes_machine(point: Point) -> bool:

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.fused_support import SMALL, operators, plainly, sizes, small
 
-from weft.agents.fused.operator import Operator, Sizes
-from weft.agents.fused.operators.gemm_all_to_all import MOST_JOINED, GemmAllToAll
-from weft.agents.fused.registry import OPERATORS, operator_named
+from weft.agents.operators.gemm_all_to_all import MOST_JOINED, GemmAllToAll
+from weft.agents.operators.operator import Operator, Sizes
+from weft.agents.operators.registry import OPERATORS, operator_named
 from weft.base.errors import InputError
 from weft.experiments.families.fused.names import OPERATORS as NAMES
 

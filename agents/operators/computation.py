@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.fused.operator import ITEM_BYTES, Floats, Operator, Sizes
-from weft.agents.fused.registry import operator_named
+from weft.agents.operators.operator import ITEM_BYTES, Floats, Operator, Sizes
+from weft.agents.operators.registry import operator_named
 
 Bytes = npt.NDArray[np.uint8]
 

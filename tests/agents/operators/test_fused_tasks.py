@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.agents.fused.tasks import (
+from weft.agents.operators.tasks import (
     INTERLEAVED,
     LOCAL_FIRST,
     ORDERS,

@@ -3,7 +3,7 @@ that is summed over: each rank's product has all rows, and each rank owns some r
 
 import numpy as np
 
-from weft.agents.fused.operator import (
+from weft.agents.operators.operator import (
     ITEM_BYTES,
     Floats,
     Operator,
@@ -13,7 +13,7 @@ from weft.agents.fused.operator import (
     remembered,
     rows_of_tile,
 )
-from weft.agents.fused.tasks import cut
+from weft.agents.operators.tasks import cut
 
 TILES = 16
 """The most tiles that an owner's rows make, if nobody asks for another number."""

@@ -1,1 +1,0 @@
-"""The fused operators that there are, a file each."""
