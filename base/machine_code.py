@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.cache import keep_bounded, mark_used
 from weft.base.files import write_whole
 
 llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
@@ -136,12 +137,14 @@ def loaded_from(place: Path | None, make: Callable[[], Library]) -> Addresses:
     Raises Unsuitable if what is made does not load either.
     """
     if place is not None and (found := found_at(place)) is not None:
+        mark_used(place)
         with suppress(Unsuitable):
             return found.loaded()
     library = make()
     loaded = library.loaded()
     if place is not None:
         keep(place, library)
+        keep_bounded(place)
     return loaded
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from weft.base import VERSION, signals, streams
+from weft.base import VERSION, cache, signals, streams
+from weft.base.cache import BOUND_BYTES
 from weft.base.command_line import (
     Place,
     Text,
@@ -24,7 +25,7 @@ from weft.base.command_line import (
 from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.files import NO_WORKING_FOLDER, working_folder
 from weft.base.limits import shortage
-from weft.base.units import listed
+from weft.base.units import format_size, listed, parse_size
 from weft.cli import network as cli_network
 from weft.cli import torch as cli_torch
 from weft.cli.scenario_options import (
@@ -315,8 +316,35 @@ def doctor() -> None:
 
 
 @app.command()
-def clean() -> None:
+def clean(
+    of_cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache",
+            help="Instead, remove what was not used for longest from the cache, until it takes at "
+            "most SIZE.",
+        ),
+    ] = False,
+    size: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SIZE",
+            help="Of --cache: like 200MiB, or 0.",
+            show_default=format_size(BOUND_BYTES),
+        ),
+    ] = None,
+) -> None:
     """Remove what killed runs left behind, and only that."""
+    refuse(
+        size is not None and not of_cache,
+        f"clean takes a size ({size}) with --cache alone: weft clean --cache {size}",
+    )
+    if of_cache:
+        most_bytes = BOUND_BYTES if size is None else parse_size(size)
+        gone = cache.bound(most_bytes)
+        print(f"removed {len(gone)} files, {cache.size_of(gone)}")
+        print(f"left: {cache.size_of(cache.kept())} in {cache.cache_dir()}")
+        return
     from weft.topo.worlds.emulated import cleanup
 
     removed = cleanup.clean()

@@ -3,6 +3,8 @@
 from rich.console import Console
 from rich.text import Text
 
+from weft.base import cache
+from weft.base.errors import MachineError
 from weft.base.units import format_size
 from weft.topo.worlds.emulated.machine import machine_facts
 
@@ -21,6 +23,11 @@ def examine(console: Console) -> int:
     line(True, "kernel", facts.kernel)
     line(facts.cores >= 2, "processors", f"{facts.cores} (the default scenario is made for 2)")
     line(True, "memory", format_size(facts.memory_bytes))
+    try:
+        most = format_size(cache.BOUND_BYTES)
+        line(True, "cache", f"{cache.size_of(cache.kept())} of {most} in {cache.cache_dir()}")
+    except MachineError as error:
+        line(False, "cache", str(error))
     line(facts.root, "root", "yes" if facts.root else "no: features below were not tried")
     line(facts.mininet is not None, "mininet (Python)", facts.mininet or "not found")
     for fact in facts.tools:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from weft.base.cache import cache_dir
+from weft.base.cache import cache_dir, keep_bounded, mark_used
 from weft.base.files import working_folder, write_whole
 from weft.base.garbage import uncollected
 from weft.switch.compiler.diagnostics import Abandon, Reporter
@@ -112,6 +112,7 @@ def compile_cached(
     note = programs / f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:32]}.json"
     files = _noted(note)
     if files is not None:
+        mark_used(note, files.json, files.p4info)
         return files
     text = _preprocessed(source, include_dirs, defines)
     digest = hashlib.sha256(f"{compiler_version()}\0{source.name}\0".encode())
@@ -120,8 +121,11 @@ def compile_cached(
         digest.update(f"{place}\0{line.text}\n".encode())
     folder = programs / digest.hexdigest()[:32]
     files = ProgramFiles(folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb")
-    if not (files.json.is_file() and files.p4info.is_file()):
+    if files.json.is_file() and files.p4info.is_file():
+        mark_used(files.json, files.p4info)
+    else:
         files = write_outputs(_compile(source, text), source.stem, folder)
+        keep_bounded(files.json)
     noted = _Note(text.files, str(files.json), str(files.p4info))
     with contextlib.suppress(OSError):  # as on a full disk: it is found more slowly the next time
         write_whole(note, msgspec.json.encode(noted), folders=True, keep=True)

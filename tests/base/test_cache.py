@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,87 @@ def test_a_trap_in_the_folder_for_temporary_files_is_not_fallen_into(
         cache_dir()
     fallback.unlink() if trap == "link" else fallback.rmdir()
     assert cache_dir() == fallback
+
+
+def test_a_home_of_ones_own_has_the_cache_of_all_checkouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for checkout in ("one", "other"):
+        (tmp_path / checkout).mkdir()
+        (tmp_path / checkout / "pyproject.toml").touch()
+        monkeypatch.setattr(cache, "CHECKOUT", tmp_path / checkout)
+        assert cache_dir() == tmp_path / ".cache" / "weft"
+
+
+@as_root
+def test_root_leaves_nothing_in_the_home_of_a_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WEFT_CACHE", raising=False)
+    home, checkout = tmp_path / "home", tmp_path / "checkout"
+    for folder in (home, checkout):
+        folder.mkdir()
+    os.chown(home, SOMEBODY, SOMEBODY)
+    (checkout / "pyproject.toml").touch()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(cache, "CHECKOUT", checkout)
+    assert cache_dir() == checkout / ".cache" / "0"
+    assert not list(home.iterdir())
+
+
+def filled(folder: Path) -> list[Path]:
+    """Files of one block each in a cache folder, each used an hour and more before the next."""
+    made = []
+    now = time.time()
+    for hours, name in ((4, "a/old"), (3, "b/c/older"), (2, "shell-1/bin/python"), (0, "a/new")):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+        os.utime(path, (now - 3700 * hours,) * 2)
+        made.append(path)
+    return made
+
+
+def test_what_was_not_used_for_longest_goes_first(named: Path) -> None:
+    cache_dir()
+    old, older, environment, new = filled(named)
+    block = cache.kept()[0].size_bytes
+    assert [one.path for one in cache.bound(2 * block)] == [old]
+    cache.mark_used(older)
+    os.utime(new, (time.time() - 60,) * 2)
+    assert [one.path for one in cache.bound(block)] == [new]
+    assert not new.parent.exists() and older.exists()
+    assert [one.path for one in cache.bound(0)] == [older]
+    assert environment.exists()
+    assert cache.kept() == []
+
+
+def test_the_cache_is_bounded_by_whoever_adds_to_it_but_not_of_what_is_in_use(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_dir()
+    monkeypatch.setattr(cache, "BOUND_BYTES", 0)
+    files = filled(named)
+    draft = named / "a" / ".library.0123.new"
+    draft.touch()
+    with files[0].open() as opened:
+        cache.keep_bounded(files[3])
+        assert opened.read() == "x"
+    assert [path.exists() for path in files] == [False, False, True, True]
+    files = filled(named)
+    cache.keep_bounded(files[3])  # it has been looked at within the hour
+    assert all(path.exists() for path in files)
+    cache.bound(0)
+    assert draft.exists()
+
+
+def test_files_that_others_remove_meanwhile_are_no_error(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache_dir()
+    filled(named)
+    found = cache.kept()
+    monkeypatch.setattr(cache, "kept", lambda: found)
+    assert cache.bound(0) == cache.bound(0) == found

@@ -224,3 +224,31 @@ def test_help_after_a_collective_lists_what_it_heeds_and_nothing_else() -> None:
     assert {"--servers", "--slots", "--op", "--rate", "--json"} < flags("allreduce") < every
     assert not {"--root", "--workers", "--model", "--workload"} & flags("allreduce")
     assert "--root" in flags("broadcast") and "--tensor" in flags("flows")
+
+
+def test_clean_bounds_the_cache_by_a_size(tmp_path: Path) -> None:
+    environment = {**ENVIRONMENT, "WEFT_CACHE": str(tmp_path / "cache")}
+
+    def clean(*words: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [*WEFT, "clean", *words], env=environment, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    kept = tmp_path / "cache" / "programs" / "program.py"
+    kept.parent.mkdir(parents=True)
+    (tmp_path / "cache").chmod(0o700)
+    kept.write_text("x")
+    status, said, _ = clean("--cache")
+    assert status == 0 and said.startswith("removed 0 files, 0 B\n")
+    assert kept.exists()
+    status, said, _ = clean("--cache", "0")
+    assert said.splitlines()[1] == f"left: 0 B in {tmp_path / 'cache'}"
+    assert not kept.exists()
+    assert clean("--cache", "much") == (
+        2, "", "weft: size 'much' is not understood: write a number and a unit, like 4096, 64KiB "
+        "or 1MiB\n"
+    )  # fmt: skip
+    assert clean("200MiB") == (
+        2, "", "weft: clean takes a size (200MiB) with --cache alone: weft clean --cache 200MiB\n"
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """From tokens to the syntax tree: lark's LALR parser with the grammar in grammar.lark."""
 
+import hashlib
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
@@ -51,17 +52,18 @@ class _TokenFeed(Lexer):
 
 @lru_cache(maxsize=1)
 def _parser() -> lark.Lark:
-    version = f"{lark.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
-    cache_file = cache_dir() / f"grammar-{version}.lark"
+    grammar = _GRAMMAR.read_text(encoding="utf-8")
+    made_of = f"{lark.__version__} {sys.version_info[:2]} {grammar}"
+    digest = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     return lark.Lark(
-        _GRAMMAR.read_text(encoding="utf-8"),
+        grammar,
         parser="lalr",
         lexer=_TokenFeed,
         start=_STARTS,
         keep_all_tokens=True,
         maybe_placeholders=False,
         transformer=TREE_BUILDER,
-        cache=str(cache_file),
+        cache=str(cache_dir() / f"grammar-{digest}.lark"),
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from weft.base.cache import cache_dir
+from weft.base.cache import cache_dir, mark_used
 from weft.base.deferred import wake
 from weft.base.errors import MachineError
 from weft.base.files import write_whole
@@ -61,6 +61,7 @@ def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
         program, name = pickle.loads(kept.read_bytes())
         path = kept.with_name(name)
         if path.is_file():
+            mark_used(kept, path)
             return program, path
     program = read_program(text)
     path = store(generate(program, drop_port))
