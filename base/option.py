@@ -351,6 +351,21 @@ def row_of(field: Field[Any]) -> Option:
     return replace(row, name=row.name or field.name.replace("_", "-"), field=field.name)
 
 
+def rows_of(options: Any) -> dict[str, Option]:
+    """Return the rows of a dataclass of options, by the options' names; a field without one is
+    nothing that people write."""
+    rows = (row_of(each) for each in fields(options) if "option" in each.metadata)
+    return {row.name: row for row in rows}
+
+
+def read_own(options: type[T], written: Mapping[str, Any]) -> T:
+    """Return options, by their fields, as people have written them. Raises `InputError`."""
+    rows = {row.field: row for row in rows_of(options).values()}
+    return options(
+        **{name: rows[name].kind.read(rows[name].name, text) for name, text in written.items()}
+    )
+
+
 def own_of(asked: Any, options: type[T]) -> T:
     """Return what is asked of options of one's own, as an instance of their dataclass."""
     rows = fields(cast(Any, options))

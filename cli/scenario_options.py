@@ -9,7 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
-from weft.base.option import FLAG, GROUPS, Option
+from weft.base.option import FLAG, GROUPS, Option, read_own, rows_of
+from weft.base.registry import NoOptions
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.asked import OPTIONS, is_used
 from weft.experiments.scenario.families import choices, family_named
@@ -20,7 +21,7 @@ _WORDS = "weft.words"
 
 
 def scenario_options(
-    *names: str, **helps: str | tuple[str, str]
+    *names: str, more: type[Any] = NoOptions, **helps: str | tuple[str, str]
 ) -> Callable[[Callable[..., None]], Any]:
     """Give a command options of a scenario; what is given of them is its argument ``options``, by
     their names with underscores, as text.
@@ -28,23 +29,32 @@ def scenario_options(
     Args:
         names: of options, in the order in which help lists them. The command's own parameters may
             be among them; those that are not follow, arguments come first.
+        more: a dataclass of options, which follow those that are named; an instance, of what is
+            given of them, is the command's argument ``more``, if there are some.
         helps: another help than the table's, by the option's name with underscores; with another
             text for the default behind it.
     """
     words = [name.replace("-", "_") for name in names]
+    own_rows = {row.field: row for row in rows_of(more).values()}
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         own = dict(inspect.signature(command, eval_str=True).parameters)
-        del own["options"]
+        for name in ("options", *["more"] * bool(own_rows)):
+            del own[name]
         taken = [word for word in words if word not in own]
         first = [each for each in own.values() if each.default is inspect.Parameter.empty]
-        listed = [own.get(word) or _parameter(word, helps.get(word)) for word in words]
+        listed = [own.get(word) or _parameter(word, _row(word, helps.get(word))) for word in words]
+        listed += [_parameter(word, row) for word, row in own_rows.items()]
         rest = [each for each in own.values() if each not in first and each not in listed]
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
                       for each in (*first, *listed, *rest)]  # fmt: skip
 
         def wanted(**values: Any) -> None:
-            command(options=given(**{word: values.pop(word) for word in taken}), **values)
+            options = given(**{word: values.pop(word) for word in taken})
+            if own_rows:
+                written = given(**{word: values.pop(word) for word in own_rows})
+                values["more"] = read_own(more, written)
+            command(options=options, **values)
 
         wanted.__name__, wanted.__doc__ = command.__name__, command.__doc__
         wanted.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -54,13 +64,15 @@ def scenario_options(
     return decorated
 
 
-def _parameter(word: str, help: str | tuple[str, str] | None) -> inspect.Parameter:
-    name = word.replace("_", "-")
-    row = OPTIONS[name]
+def _row(word: str, help: str | tuple[str, str] | None) -> Option:
+    row = OPTIONS[word.replace("_", "-")]
     if isinstance(help, str):
-        row = replace(row, help=help)
-    elif help is not None:
-        row = replace(row, help=help[0], default_text=help[1])
+        return replace(row, help=help)
+    return replace(row, help=help[0], default_text=help[1]) if help is not None else row
+
+
+def _parameter(word: str, row: Option) -> inspect.Parameter:
+    name = row.name
     info: Any = typer.Option(
         f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}",
         metavar=row.metavar,

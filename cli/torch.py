@@ -4,10 +4,10 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from weft.base.command_line import Place, Text, output_folder
+from weft.base.command_line import Place, output_folder
 from weft.base.errors import InputError
-from weft.base.units import parse_duration, parse_number
 from weft.cli.scenario_options import GroupedCommand, scenario_options
+from weft.experiments.families.programs.asked import ProgramAsked
 from weft.experiments.paths.names import unassigned_schemes
 
 app = typer.Typer(
@@ -56,25 +56,9 @@ class _LikeTorchrun(GroupedCommand):
             raise InputError(f"{given} is an option of torchrun: {instead}") from error
 
 
-def limit_s(text: str) -> float:
-    """Return the seconds of ``25``, ``2.5``, ``25s`` or ``1500ms``. Raises InputError."""
-    seconds = parse_number(text)
-    return parse_duration(text, "timeout") / 1e9 if seconds is None else seconds
-
-
 @app.callback()
 def common() -> None:
     """What the commands of this group share: nothing."""
-
-
-def _algorithm(collective: str, listed: str) -> Any:
-    from weft.pytorch.defaults import DEFAULTS
-
-    return typer.Option(
-        f"--{collective}",
-        metavar="ALGORITHM",
-        help=f"{listed}; by size: 'ring<64KiB,...'. [{DEFAULTS[collective]}]",
-    )
 
 
 @app.command(
@@ -83,7 +67,8 @@ def _algorithm(collective: str, listed: str) -> Any:
 )
 @scenario_options(
     "topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate", "delay", "queue",
-    "oversubscription", "switch", "links", "mtu", "paths", "loss", "recovery", "seed",
+    "oversubscription", "switch", "links", "mtu", "paths", "loss", "recovery", "seed", "module",
+    more=ProgramAsked,
     paths=f"{', '.join(unassigned_schemes())}.",
     loss="Probability that each link and direction loses a packet.",
     seed="Seed of hashes and losses.",
@@ -93,6 +78,7 @@ def run(
         str, typer.Argument(metavar="SCRIPT", help="A Python file; with -m the name of a module.")
     ],
     options: dict[str, Any],
+    more: ProgramAsked,
     arguments: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Argument(metavar="[ARGUMENT]...", help="The program's own."),
@@ -100,34 +86,6 @@ def run(
     module: Annotated[
         bool, typer.Option("-m", "--module", help="SCRIPT is the name of a module.")
     ] = False,
-    ranks: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(metavar="N", help="Ranks, on the first hosts. [one on every host]"),
-    ] = None,
-    backend: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="What init_process_group() without a backend gets: weft or gloo."
-        ),
-    ] = "weft",
-    as_weft: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            "--as",
-            metavar="NAME",
-            help="A backend that the program names and that is to mean "
-            "weft: gloo or nccl; repeatable.",
-        ),
-    ] = None,
-    allgather: Annotated[Text, _algorithm("allgather", "multicast, ring, ...")] = None,
-    broadcast: Annotated[Text, _algorithm("broadcast", "multicast, k-nomial, ...")] = None,
-    reduce_scatter: Annotated[
-        Text, _algorithm("reduce-scatter", "ring, switch, optcast, ...")
-    ] = None,
-    allreduce: Annotated[Text, _algorithm("allreduce", "ring, switch, optcast, ...")] = None,
-    timeout: Annotated[
-        Text, typer.Option(metavar="SECONDS", help="After so long the program is ended. [3600]")
-    ] = None,
     out: Annotated[
         Place, typer.Option(metavar="DIR", help="Results folder. [results/torch-ID]")
     ] = None,
@@ -138,21 +96,7 @@ def run(
     switches, which multicast and add for it; the rendezvous goes by a network of its own.
     """
     from weft.cli.torch_run import run_to_folder
-    from weft.experiments.families.programs.asked import LIMIT_S, TorchOptions
 
-    algorithms = {
-        "allgather": allgather,
-        "broadcast": broadcast,
-        "reduce-scatter": reduce_scatter,
-        "allreduce": allreduce,
-    }
-    asked = TorchOptions(
-        {collective: text for collective, text in algorithms.items() if text is not None},
-        backend,
-        tuple(as_weft or ()),
-        ranks,
-        LIMIT_S if timeout is None else limit_s(timeout),
-    )
     words = [script, *(arguments or [])]
     name = "-m" if module else words.pop(0)
-    run_to_folder(options, name, words, asked, output_folder(out))
+    run_to_folder(options, name, words, more, output_folder(out))

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
-from weft.experiments.families.programs.asked import TorchOptions, check_program
+from weft.experiments.families.programs.asked import ProgramAsked, check_program
 from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
 from weft.experiments.families.programs.torch_run import TRACE, check, torch_run
 from weft.experiments.results.document import DOCUMENT
@@ -23,7 +23,7 @@ def run_to_folder(
     network: Mapping[str, Any],
     script: str,
     arguments: Sequence[str],
-    options: TorchOptions,
+    options: ProgramAsked,
     out: Path | None,
 ) -> NoReturn:
     """Bring a network up, run a program on its hosts, and write what came of it.

@@ -489,20 +489,19 @@ class Net:
             MachineError: torch is not installed.
             RunError: a process of the network has ended.
         """
-        from weft.experiments.families.programs.asked import TorchOptions
+        from weft.experiments.families.programs.asked import ProgramAsked
         from weft.experiments.families.programs.torch_run import torch_run
         from weft.experiments.runs.folder import claimed
 
         self.controller  # noqa: B018 - raises unless the network is up
-        asked = {
-            "allgather": allgather, "broadcast": broadcast, "reduce-scatter": reduce_scatter,
-            "allreduce": allreduce,
-        }  # fmt: skip
-        options = TorchOptions(
-            algorithms={name: text for name, text in asked.items() if text},
-            backend=backend,
-            as_weft=(as_weft,) if isinstance(as_weft, str) else tuple(as_weft),
-            ranks=ranks,
+        options = ProgramAsked(
+            ranks,
+            backend,
+            (as_weft,) if isinstance(as_weft, str) else tuple(as_weft),
+            allgather,
+            broadcast,
+            reduce_scatter,
+            allreduce,
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
@@ -39,6 +39,7 @@ from weft.base.option import (
     option,
     own_of,
     read_texts,
+    rows_of,
 )
 from weft.base.units import MAX_SEED, listed
 from weft.experiments.paths.names import SCHEMES
@@ -427,18 +428,7 @@ class Asked(NetworkAsked):
         return row.used is None or row.used(self)
 
 
-def _rows() -> dict[str, Option]:
-    rows = {}
-    for each in fields(Asked):
-        if "option" not in each.metadata:  # `graph`, which nobody writes
-            continue
-        row: Option = each.metadata["option"]
-        name = row.name or each.name.replace("_", "-")
-        rows[name] = replace(row, name=name, field=each.name)
-    return rows
-
-
-OPTIONS = _rows()
+OPTIONS = rows_of(Asked)
 """All options by their names, each a field of `Asked`."""
 
 

@@ -15,7 +15,7 @@ from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError
 from weft.experiments.families.pipeline.files import read_schedule
-from weft.experiments.families.programs.asked import TorchOptions, check_program
+from weft.experiments.families.programs.asked import ProgramAsked, check_program
 from weft.experiments.families.programs.results import TorchRun
 from weft.switch.compiler import CompileError, compile_program
 from weft.topo.own import read_network
@@ -131,7 +131,7 @@ ALL: dict[str, Callable[[Path], object]] = {
     "network.toml": read_network,
     "training.json": TorchRun.read,
     "program.p4": compile_program,
-    "train.py": lambda path: check_program(str(path), [], TorchOptions({}, "weft", (), None)),
+    "train.py": lambda path: check_program(str(path), [], ProgramAsked()),
     "script.txt": lambda path: read_script(path, f"script {str(path)!r}"),
 }
 

@@ -19,10 +19,9 @@ from typer.testing import CliRunner
 import weft
 from weft.base.errors import InputError
 from weft.cli.torch import app as torch_app
-from weft.cli.torch import limit_s
 from weft.controller import Plan
 from weft.controller.features.aggregation import plan_aggregation, trees_of
-from weft.experiments.families.programs.asked import TorchOptions, check_program
+from weft.experiments.families.programs.asked import ProgramAsked, check_program, limit_s
 from weft.experiments.families.programs.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.families.programs.management import free_network
 from weft.experiments.families.programs.ranks import MOST_LINE, LineCutter, Rank
@@ -268,14 +267,15 @@ def test_names_of_backends_mean_weft_where_that_is_asked(
 
 
 def test_the_time_of_a_program_is_in_seconds() -> None:
-    assert [limit_s(text) for text in ("25", "2.5", "25s", "1500ms")] == [25, 2.5, 25, 1.5]
+    read = [limit_s("timeout", text) for text in ("25", "2.5", "25s", "1500ms")]
+    assert read == [25, 2.5, 25, 1.5]
     with pytest.raises(InputError, match="timeout '5x'"):
-        limit_s("5x")
+        limit_s("timeout", "5x")
     for seconds in (0.0, 1e9):
         with pytest.raises(InputError, match="--timeout"):
-            check_program("x.py", [], TorchOptions(limit_s=seconds))
+            check_program("x.py", [], ProgramAsked(limit_s=seconds))
     with pytest.raises(InputError, match="--as 'mpi': choose gloo or nccl"):
-        check_program("x.py", [], TorchOptions(as_weft=("mpi",)))
+        check_program("x.py", [], ProgramAsked(as_weft=("mpi",)))
 
 
 @pytest.mark.parametrize("option", ["--nproc_per_node=4", "--nnodes", "--standalone", "--rdzv-id"])
@@ -300,18 +300,22 @@ def test_the_management_network_keeps_clear_of_the_fabric() -> None:
 @pytest.mark.parametrize(
     ("options", "script", "why"),
     [
-        (TorchOptions(backend="nccl"), "x.py", "--backend 'nccl': choose weft or gloo"),
-        (TorchOptions(limit_s=0), "x.py", "--timeout 0"),
-        (TorchOptions(), "nowhere.py", "script 'nowhere.py': there is no such file"),
-        (TorchOptions(), "-m", "name the module"),
-        (TorchOptions(algorithms={"alltoall": "direct"}), "x.py", "has no choice of algorithms"),
+        (ProgramAsked(backend="nccl"), "x.py", "--backend 'nccl': choose weft or gloo"),
+        (ProgramAsked(limit_s=0), "x.py", "--timeout 0"),
+        (ProgramAsked(), "nowhere.py", "script 'nowhere.py': there is no such file"),
+        (ProgramAsked(), "-m", "name the module"),
     ],
 )
 def test_a_program_that_cannot_be_run_is_refused(
-    options: TorchOptions, script: str, why: str
+    options: ProgramAsked, script: str, why: str
 ) -> None:
     with pytest.raises(InputError, match=why):
         check_program(script, [], options)
+
+
+def test_a_collective_without_a_choice_of_algorithms_is_refused() -> None:
+    with pytest.raises(InputError, match="has no choice of algorithms"):
+        choices_of({"alltoall": "direct"})
 
 
 def test_the_simulated_world_has_no_processes(tmp_path: Path) -> None:
@@ -331,7 +335,7 @@ def test_without_torch_it_is_said_how_to_get_it(
     script.write_text("")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(weft.base.errors.MachineError, match=r"setup --torch") as raised:
-        check_program(str(script), [], TorchOptions())
+        check_program(str(script), [], ProgramAsked())
     assert sys.executable in str(raised.value)
 
 

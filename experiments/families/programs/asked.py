@@ -2,53 +2,108 @@
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from weft.base import files
 from weft.base.errors import InputError, MachineError, refuse
-from weft.pytorch.choices import choices_of
+from weft.base.option import NAMES, OPERATION, TEXT, WHOLE, OptionKind, option
+from weft.base.units import listed, parse_duration, parse_number
+from weft.pytorch.defaults import DEFAULTS
 
 BACKENDS = ("weft", "gloo")
 NAMES_FOR_WEFT = ("gloo", "nccl")
 """The backends whose names can be given another meaning: Weft."""
 MOST_LIMIT_S = 24 * 3600.0
-LIMIT_S = 3600.0
 TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
     "torch's CPU build (docs/pytorch.md, 'From a pip installation')"
 )
 
 
-class TorchOptions(msgspec.Struct, frozen=True):
-    """What is asked of a run beside its network."""
+def limit_s(name: str, text: str) -> float:
+    """Return the seconds of ``25``, ``2.5``, ``25s`` or ``1500ms``. Raises InputError."""
+    seconds = parse_number(text)
+    return parse_duration(text, name) / 1e9 if seconds is None else seconds
 
-    algorithms: dict[str, str] = {}
-    """By collective (allgather, broadcast, reduce-scatter, allreduce), like ``ring`` or
-    ``ring<64KiB,switch``."""
-    backend: str = "weft"
-    """What ``init_process_group`` without a backend gets: weft or gloo."""
-    as_weft: tuple[str, ...] = ()
-    """The backends by whose names the program gets Weft's: gloo, nccl."""
-    ranks: int | None = None
+
+def _algorithm(collective: str, some: str) -> Any:
+    """Return the default and the row of a collective's algorithm."""
+    return option(
+        "",
+        TEXT,
+        f"{some}; by size: 'ring<64KiB,...'.",
+        group=OPERATION,
+        metavar="ALGORITHM",
+        default_text=DEFAULTS[collective],
+    )
+
+
+@dataclass(frozen=True)
+class ProgramAsked:
+    """What is asked of a run beside its network, and beside the program itself."""
+
+    ranks: int | None = option(
+        None,
+        WHOLE,
+        "Ranks, on the first hosts.",
+        group=OPERATION,
+        default_text="one on every host",
+    )
     """How many hosts run the program, from the first one on; None: all."""
-    limit_s: float = LIMIT_S
-    """After so long the program is ended."""
-    environment: dict[str, str] = {}
+    backend: str = option(
+        "weft",
+        TEXT,
+        "What init_process_group() without a backend gets: {choices}.",
+        group=OPERATION,
+        metavar="NAME",
+        choices=BACKENDS,
+    )
+    as_weft: tuple[str, ...] = option(
+        (),
+        NAMES,
+        "A backend that the program names and that is to mean weft: {choices}; repeatable.",
+        group=OPERATION,
+        name="as",
+        metavar="NAME",
+        choices=NAMES_FOR_WEFT,
+    )
+    """The backends by whose names the program gets Weft's."""
+    allgather: str = _algorithm("allgather", "multicast, ring, ...")
+    """By what the collective goes, like ``ring`` or ``ring<64KiB,switch``; empty: the default."""
+    broadcast: str = _algorithm("broadcast", "multicast, k-nomial, ...")
+    reduce_scatter: str = _algorithm("reduce-scatter", "ring, switch, optcast, ...")
+    allreduce: str = _algorithm("allreduce", "ring, switch, optcast, ...")
+    limit_s: float = option(
+        3600.0,
+        OptionKind("seconds, or a time like 1500ms", limit_s, write="{:g}".format),
+        "After so long the program is ended.",
+        group=OPERATION,
+        name="timeout",
+        metavar="SECONDS",
+    )
+    environment: Mapping[str, str] = field(default_factory=dict)
     """Variables of the program's environment beside those of this process."""
-    python: str = sys.executable
+
+    @property
+    def algorithms(self) -> dict[str, str]:
+        """Return what is asked of algorithms, by collective."""
+        asked = {each: getattr(self, each.replace("-", "_")) for each in DEFAULTS}
+        return {collective: text for collective, text in asked.items() if text}
 
 
-def check_program(script: str, arguments: Sequence[str], options: TorchOptions) -> None:
+def check_program(script: str, arguments: Sequence[str], options: ProgramAsked) -> None:
     """Raise InputError or MachineError for a program that could not be run on any network."""
+    from weft.pytorch.choices import choices_of  # it takes numpy, which help goes without
+
     if options.backend not in BACKENDS:
-        raise InputError(f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}")
+        raise InputError(f"--backend {options.backend!r}: choose {listed(BACKENDS, 'or')}")
     for name in options.as_weft:
         if name not in NAMES_FOR_WEFT:
             raise InputError(
-                f"--as {name!r}: choose {' or '.join(NAMES_FOR_WEFT)}, a name of a backend that "
+                f"--as {name!r}: choose {listed(NAMES_FOR_WEFT, 'or')}, a name of a backend that "
                 "the program gives to init_process_group and that is to mean weft"
             )
     choices_of(options.algorithms)

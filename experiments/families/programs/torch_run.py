@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -16,7 +17,7 @@ from weft.agents.collectives.registry import named
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import refuse
 from weft.controller import Plan
-from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, TorchOptions, check_program
+from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, ProgramAsked, check_program
 from weft.experiments.families.programs.group_trees import GroupTrees
 from weft.experiments.families.programs.management import Management, management_network
 from weft.experiments.families.programs.processes import RankServer
@@ -57,7 +58,7 @@ def torch_run(
     net: UpNetwork,
     script: str,
     arguments: Sequence[str] = (),
-    options: TorchOptions | None = None,
+    options: ProgramAsked | None = None,
     *,
     output: TextIO | None = None,
     errors: TextIO | None = None,
@@ -77,12 +78,12 @@ def torch_run(
         MachineError: torch is not installed, or the machine lacks something.
         RunError: a process of the network has ended.
     """
-    options = options or TorchOptions()
+    options = options or ProgramAsked()
     check(net, script, arguments, options)
     return _Program(net, script, list(arguments), options).run(output, errors, folder)
 
 
-def check(net: UpNetwork, script: str, arguments: Sequence[str], options: TorchOptions) -> None:
+def check(net: UpNetwork, script: str, arguments: Sequence[str], options: ProgramAsked) -> None:
     """Raise InputError or MachineError for what could not be run; see `torch_run`."""
     refuse(
         not has_real_time(net.world),
@@ -102,7 +103,7 @@ class _Program:
     """A program that runs on hosts, and what is measured meanwhile."""
 
     def __init__(
-        self, net: UpNetwork, script: str, arguments: list[str], options: TorchOptions
+        self, net: UpNetwork, script: str, arguments: list[str], options: ProgramAsked
     ) -> None:
         self._net = net
         self._script = script
@@ -200,7 +201,7 @@ class _Program:
         choices = [*self._choices.values(), *fallbacks]
         used = {name for choice in choices for _, name in choice.steps}
         return RankServer(
-            record, options.python, {**environment, **record.environment()},
+            record, sys.executable, {**environment, **record.environment()},
             sorted({*used, "direct", "recursive-doubling"}),
         )  # fmt: skip
 
