@@ -25,6 +25,7 @@ from tests.support.system_support import WORLDS, left_as_it_was
 import weft
 from weft.base.errors import InputError, MachineError, RunError
 from weft.switch.engine.control.entities import Exact
+from weft.topo.worlds.emulated import mininet_nodes
 
 LEARNER = """
 #include <core.p4>
@@ -542,6 +543,23 @@ class TestEmulated:
             with pytest.raises(RunError, match="h1: 'yes' printed more than 64 MiB, and was inter"):
                 net.mininet["h1"].cmd("yes")
             assert net.mininet["h1"].cmd("echo still here").strip() == "still here"
+
+    def test_a_shell_whose_prompt_was_dropped_at_a_ctrl_c_is_asked_for_another(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mininet_nodes, "MOST_OUTPUT_BYTES", 65536)
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            shell = net.mininet["h1"]
+
+            def interrupt() -> None:
+                shell.write(chr(3))
+                while not shell.read().endswith(mininet_nodes.PROMPT):
+                    continue  # nobody else sees it
+
+            monkeypatch.setattr(shell, "sendInt", interrupt)
+            with pytest.raises(RunError, match="h1: 'yes' printed more than 64 KiB, and was inter"):
+                shell.cmd("yes")
+            assert shell.cmd("echo still here").strip() == "still here"
 
     def test_a_collective_does_not_begin_while_a_thread_sniffs(self) -> None:
         with left_as_it_was(), weft.up(weft.single(2)) as net:

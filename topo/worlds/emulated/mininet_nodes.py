@@ -88,11 +88,16 @@ class RunNode(Node):
         has ended. A shell that starts is not read yet."""
         if self.starting:
             return PROMPT
-        said = select.poll()
-        said.register(self.stdout, select.POLLIN)
-        while not self.readbuf and not said.poll(SHELL_CHECK_MS):
+        while not self.waitReadable(SHELL_CHECK_MS):
             self.check_shell()
         return str(super().read(size))
+
+    def waitReadable(self, timeoutms: int | None = None) -> bool:
+        """Wait until the shell has printed something, and return whether it has; Mininet's own
+        also ends when the shell could be written to, which is always."""
+        said = select.poll()
+        said.register(self.stdout, select.POLLIN)
+        return bool(self.readbuf or said.poll(timeoutms))
 
     def waitOutput(self, verbose: bool = False, findPid: bool = True) -> str:
         """Return what the shell's command prints until it ends. Raises RunError, and ends it, once
@@ -113,11 +118,20 @@ class RunNode(Node):
         return "".join(said)
 
     def _interrupt(self) -> None:
-        """End the shell's command by Ctrl-C, or with its shell if it goes on."""
+        """End the shell's command by Ctrl-C, or with its shell if it goes on.
+
+        At a Ctrl-C a terminal drops what nobody has read yet (termios(3), NOFLSH), which may be the
+        next prompt. So a shell that says no more is asked for another one.
+        """
         self.sendInt()
         end = time.monotonic() + STATUS_DEADLINE_S
+        asked = False
         while self.waiting and time.monotonic() < end:
-            self.monitor(timeoutms=SHELL_CHECK_MS)
+            if not self.monitor(timeoutms=SHELL_CHECK_MS) and self.waiting and not asked:
+                self.write("\n")
+                asked = True
+        while asked and self.waitReadable(SHELL_CHECK_MS):
+            self.read()  # both prompts, if none was dropped
         if self.waiting:
             os.killpg(self.shell.pid, signal.SIGKILL)
             self.waiting = False  # whoever asks for more is told that the shell has ended
