@@ -155,7 +155,7 @@ def test_a_switch_without_memory_refuses_by_the_right_code() -> None:
     assert as_refusal(ValueError("a bug")).code == code_pb2.INTERNAL
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_in_a_deleted_folder_whole_paths_work_and_others_are_refused(tmp_path: Path) -> None:
     deleted = f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone"
     done = weft(*SIMULATED, "--out", str(tmp_path / "out"), before=deleted)
@@ -167,7 +167,7 @@ def test_in_a_deleted_folder_whole_paths_work_and_others_are_refused(tmp_path: P
         assert "the folder that this was called in has been deleted" in done.stderr
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.parametrize(
     "before",
     ["ulimit -v 300000", "ulimit -v 400000", "ulimit -v 500000", "ulimit -n 6"],
@@ -181,7 +181,7 @@ def test_a_simulated_run_that_gets_too_little_says_what_in_a_line(
     assert done.stderr.strip().splitlines()[-1].startswith("weft: ")
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_simulated_run_that_has_to_compile_says_that_it_gets_too_little(tmp_path: Path) -> None:
     cache, out = str(tmp_path / "cache"), str(tmp_path / "out")
     done = weft(*SIMULATED, "--out", out, before="ulimit -v 1000000", WEFT_CACHE=cache)
@@ -191,7 +191,7 @@ def test_a_simulated_run_that_has_to_compile_says_that_it_gets_too_little(tmp_pa
     assert "takes up to 1.5 GiB of address space in a process" in last
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @needs_machine
 @pytest.mark.parametrize(
     ("before", "words"),
@@ -208,7 +208,7 @@ def test_a_network_that_the_limits_do_not_allow_is_refused_before_it_is_begun(
     assert words in done.stderr
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @needs_machine
 def test_without_standard_descriptors_a_network_runs(tmp_path: Path) -> None:
     done = weft(*SMALL, "--out", str(tmp_path / "out"), before="exec 0<&- 1>&- 2>&-")
@@ -216,7 +216,7 @@ def test_without_standard_descriptors_a_network_runs(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.json").exists()
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.parametrize(
     "does",
     ["raise KeyboardInterrupt", "raise SystemExit(0)", "raise GeneratorExit",

@@ -61,7 +61,7 @@ def test_the_mininet_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_the_experiment_for_vagrant(tmp_path: Path) -> None:
     run(EXAMPLES / "vagrant_experiment.sh", cwd=tmp_path, OUT=str(tmp_path / "out"))
@@ -73,7 +73,7 @@ def test_the_experiment_for_vagrant(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_the_package_is_built_and_installed_and_all_that_it_adds_is_there(tmp_path: Path) -> None:
     source = tmp_path / "package"
     shutil.copytree(EXAMPLES / "package", source)

@@ -66,7 +66,7 @@ def test_a_fabric_program_that_is_missing_is_an_error_that_says_where_it_was_loo
         fabric_program.fabric_program()
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests(
     tmp_path: Path,
 ) -> None:

@@ -291,7 +291,7 @@ def test_a_path_scheme_of_wefts_own_is_one_file(tmp_path: Path) -> None:
     assert "first-path" in weft(tmp_path, *words, source=source.parent)
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm", "flood", "again")
     assert "backwards-ring" in weft(tmp_path, "run", "allgather", "--help")
@@ -339,7 +339,7 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
     assert "workers 2 means nothing for allgather by backwards-ring" in refused
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_an_option_of_its_own_comes_with_an_algorithm(tmp_path: Path) -> None:
     package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm")
     row = "Ranks that a backwards ring steps over. [1]"
@@ -417,7 +417,7 @@ def test_options_that_cannot_be_used_are_left_out_and_said(
     assert "--stride" not in done.stdout and "backwards-ring" in done.stdout
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "first_path", SCHEME, "weft.path_schemes", "scheme")
     for command in ("run", "paths"):
@@ -443,7 +443,7 @@ def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     assert "which 1 means nothing for alltoall by direct: it is for first-path;" in refused
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_metric_is_one_row_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "waits", METRIC, "weft.metrics", "metric")
     (tmp_path / "waits.toml").write_text(WAITS)
@@ -584,7 +584,7 @@ with Controller(world.topology, world.switch_addresses, program_of(scenario)) as
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: Path) -> None:
     (tmp_path / "long_mark.p4").write_text(FEATURE_P4)
     package(tmp_path, "long_mark", FEATURE, "weft.p4_features", "feature")
@@ -635,7 +635,7 @@ FAULT = Mute()
 '''
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_fault_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "mute", FAULT, "weft.faults", "fault")
     small = ["--world", "simulated", "--size", "64KiB", "--rate", "1Gbit", "--out", "out"]
@@ -894,7 +894,7 @@ def test_a_network_or_a_workload_that_fails_is_named(
     assert "Traceback" not in answer.stderr
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Path) -> None:
     """And those that are asked for are warmed up as far as they can be."""
     picky = ALGORITHM.replace("float64", "float32")
@@ -1307,7 +1307,7 @@ print(endpoint.row_of(0).window)
 """
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_a_congestion_control_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "calm", CONTROL, "weft.congestion_controls", "control")
     helped = " ".join(weft(tmp_path, "run", "allgather", "--help").split())

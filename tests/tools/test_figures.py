@@ -590,7 +590,7 @@ def test_tables_and_plots_of_the_pages_are_those_of_the_kept_figures() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 def test_figures_of_the_pages_that_are_quick_to_make_are_found_again() -> None:
     names = command.quick_names()
     assert names, "docs/figures has none that are quick"
