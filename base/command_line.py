@@ -2,64 +2,17 @@
 read."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Optional
-
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
-from rich.text import Text as StyledText
+from typing import Any, Optional
 
 from weft.base.errors import refuse
-from weft.base.streams import escaped, raw
 
 Text = Optional[str]  # noqa: UP045
 Place = Text
 """A file or folder to write; `output_folder` and `output_file` read it."""
 Flag = Optional[bool]  # noqa: UP045
 Texts = Optional[list[str]]  # noqa: UP045
-
-
-class ShowingConsole(Console):
-    """A console that shows control characters in texts; those that rich itself writes are
-    obeyed."""
-
-    @property
-    def file(self) -> IO[str]:
-        """What is written to: as it is, since texts have been escaped by then."""
-        return raw(super().file)  # type: ignore[arg-type]
-
-    @file.setter
-    def file(self, file: IO[str]) -> None:
-        self._file = file
-
-    def render_str(self, text: str, **how: Any) -> StyledText:
-        """Escape text before its width is looked at."""
-        return super().render_str(escaped(text), **how)
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """Escape what came as a styled text."""
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else escaped(text), style, control)
-
-    def print_whole(self, table: RenderableType) -> None:
-        """Print a table, of which nothing is cut where lines may be of any length."""
-        if not self.is_terminal:
-            wide = self.options.update(width=1000)
-            self.width = max(self.width, self.measure(table, options=wide).maximum)
-        self.print()
-        self.print(table)
-
-
-def make_console(*, stderr: bool = False) -> ShowingConsole:
-    """Return the console of the terminal. Output to a file or a pipe has lines as long as the
-    widest table."""
-    console = ShowingConsole(stderr=stderr)
-    if not console.is_terminal:
-        console.width = max(console.width, 100)
-    return console
 
 
 def output_file(out: str | None, option: str = "--out") -> Path | None:

@@ -1,11 +1,10 @@
 """What other packages bring: objects by entry points (importlib.metadata)."""
 
-import hashlib
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib import metadata
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,15 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 held: Callable[[], AbstractContextManager[None]] = nullcontext
 """What packages are loaded in: a block in which signals wait, where `weft.base.signals` sees to
 them. It sets this; whoever is handed packets and the time knows no signals."""
+
+
+@cache
+def _all_in(_places: tuple[str, ...]) -> Any:
+    """Return all entry points of the packages in the places where Python looks for modules: it is
+    asked for a dozen groups, and reads files of every package for the answer."""
+    from importlib import metadata  # with it come zip files and e-mail, which not everybody needs
+
+    return metadata.entry_points()
 
 
 def objects_of(
@@ -29,7 +37,7 @@ def objects_of(
     left out, and standard error says why: a broken package must not keep Weft from running.
     """
     found: dict[str, Any] = {}
-    for point in metadata.entry_points(group=group):
+    for point in _all_in(tuple(sys.path)).select(group=group):
         try:
             with held():  # so that a KeyboardInterrupt is the package's own
                 one = point.load()
@@ -53,8 +61,10 @@ def digest_of(group: str) -> str:
     """Return a digest of what a group of entry points brings, for compiled code that it is a part
     of: the names of those that can be loaded, and all modules of their packages; empty if there
     are none."""
+    import hashlib
+
     digest = hashlib.sha256()
-    points = metadata.entry_points(group=group)
+    points = _all_in(tuple(sys.path)).select(group=group)
     for point in points:
         try:
             with held():

@@ -14,7 +14,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -280,7 +279,7 @@ def _is_stream(mode: int) -> bool:
 def _made_file(path: Path, folders: bool, keep: bool) -> Iterator[int]:
     """Yield the descriptor of a new file; once the block has ended well, the file gets its name."""
     with _folder_of(path, make=folders, keep=keep) as folder:
-        draft = f".{path.name[:200]}.{secrets.token_hex(4)}.new"
+        draft = f".{path.name[:200]}.{os.urandom(4).hex()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(draft, flags, 0o644, dir_fd=folder)
         try:

@@ -16,10 +16,11 @@ from weft.base.command_line import (
     Text,
     Texts,
     macros,
-    make_console,
     output_file,
     output_folder,
 )
+from weft.base.console import make_console
+from weft.cli.command_line import app
 from weft.cli.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.families import families
@@ -32,6 +33,7 @@ OTHER_WORKLOADS = [each.about_workloads for each in families() if each.about_wor
 """What ``weft paths`` can be asked for beside collectives and a permutation."""
 
 
+@app.command()
 @scenario_options(*SHAPE)
 def topology(
     options: dict[str, Any],
@@ -55,6 +57,7 @@ def topology(
     console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
 
 
+@app.command()
 @scenario_options(
     "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription", "unit", "root",
     "tensor", "layers", "micro-batches", "slowdown", "seed",
@@ -110,6 +113,7 @@ RunOption = Annotated[
 ]
 
 
+@app.command()
 @scenario_options(
     *SHAPE, "oversubscription", "switch", "paths", "links", "seed",
     paths=f"{', '.join(unassigned_schemes())}.",
@@ -208,6 +212,7 @@ def up(
         stay(file, source=str(script))
 
 
+@app.command()
 def shell(
     name: Annotated[str, typer.Argument(metavar="SWITCH")],
     run: RunOption = None,
@@ -219,6 +224,7 @@ def shell(
     open_shell(name, find_testbed(run).choose([name])[name])
 
 
+@app.command()
 def load(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4")],
     switch: Annotated[

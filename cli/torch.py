@@ -6,6 +6,7 @@ import typer
 
 from weft.base.command_line import Place, output_folder
 from weft.base.errors import InputError
+from weft.cli.command_line import app as weft_app
 from weft.cli.scenario_options import GroupedCommand, scenario_options
 from weft.experiments.families.programs.asked import ProgramAsked
 from weft.experiments.paths.names import unassigned_schemes
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Run programs of PyTorch on the hosts of a network of P4 switches.",
 )
+weft_app.add_typer(app)
 
 
 _ONE_EACH = (

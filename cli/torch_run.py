@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
-from weft.base.command_line import make_console
+from weft.base.console import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
 from weft.experiments.families.programs.asked import ProgramAsked, check_program

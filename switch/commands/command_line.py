@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
+from weft.base.command_line import Place, Text, Texts, macros, output_file
 from weft.base.errors import InputError, refuse
 
 Includes = Annotated[
@@ -101,6 +101,7 @@ def stf(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Run packet tests (STF) of a v1model program on the built-in switch, without root."""
+    from weft.base.console import make_console
     from weft.switch.commands import stf as stf_command
 
     if not tests and not (beside := program.with_suffix(".stf")).is_file():

@@ -14,7 +14,7 @@ from rich.text import Text
 from tests.support.cli_support import WEFT, start
 
 from weft.base import streams
-from weft.base.command_line import ShowingConsole
+from weft.base.console import ShowingConsole
 from weft.base.streams import escaped
 from weft.switch.compiler.diagnostics import Diagnostic
 

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.cli_support import ENVIRONMENT, WEFT, start
+from typer.main import get_command
 
 import weft
 
@@ -48,14 +50,27 @@ start()
 """
 
 
-def test_the_command_line_starts_without_what_only_runs_need(tmp_path: Path) -> None:
-    code = "import sys, weft.cli.command_line; print({'numpy', 'llvmlite'} & set(sys.modules))"
-    subprocess.run([*WEFT, "--version"], cwd=tmp_path, env=ENVIRONMENT, check=True)  # keeps facts
+IMPORTED = """
+import sys
+from importlib import import_module
+from weft.cli.command_line import COMMANDS, GROUPS
+homes = {home for home, _ in (*COMMANDS.values(), *GROUPS.values())}
+print(homes & {*sys.modules})
+for home in homes:
+    import_module(home)
+print({'numpy', 'llvmlite'} & {*sys.modules})
+"""
+
+
+def test_the_command_line_starts_without_its_commands_and_these_without_what_only_runs_need(
+    tmp_path: Path,
+) -> None:
+    subprocess.run([*WEFT, "run", "--help"], cwd=tmp_path, env=ENVIRONMENT, check=True)  # facts
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT, text=True, check=True,
+        [sys.executable, "-c", IMPORTED], cwd=tmp_path, env=ENVIRONMENT, text=True, check=True,
         capture_output=True,
     )  # fmt: skip
-    assert done.stdout == "set()\n"
+    assert done.stdout.split() == ["set()", "set()"]
 
 
 @pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "--help"]])
@@ -212,6 +227,20 @@ def test_completion_offers_what_an_option_can_be(words: Sequence[str], offered: 
 def test_the_command_is_a_module_too_and_says_its_version() -> None:
     done = subprocess.run([*WEFT, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"weft {weft.__version__}\n"
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    import weft.tools.commands  # noqa: F401, what developers have of commands
+    from weft.cli.command_line import COMMANDS, GROUPS, app
+
+    group: Any = get_command(app)
+    context = group.context_class(group)
+    for name in (*COMMANDS, *GROUPS):
+        _, command, _ = group.resolve_command(context, [name])
+        listed = group.get_command(context, name)
+        assert command.hidden == listed.hidden, name
+        told = [each.get_short_help_str(1000) for each in (command, listed)]
+        assert command.hidden or told[0] == told[1]
 
 
 def test_help_after_a_collective_lists_what_it_heeds_and_nothing_else() -> None:

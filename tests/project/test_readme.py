@@ -12,6 +12,7 @@ from tests.support.collective_names import COLLECTIVES
 from weft.base.cache import CHECKOUT
 from weft.base.units import format_rate
 from weft.cli import command_line as cli
+from weft.cli import run as cli_run
 from weft.experiments.scenario.sweep import Experiment, read_file
 from weft.tools.bench import benchmarks
 
@@ -39,7 +40,7 @@ def test_commands_that_run_something_name_options_and_values_that_there_are(
     def run(experiment: Experiment, *_: object, **__: object) -> None:
         asked.append(experiment)
 
-    monkeypatch.setattr(cli, "_run", run)
+    monkeypatch.setattr(cli_run, "_run", run)
     commands = re.findall(r"^    (?:sudo )?\./weft (run [a-z-]+ .*)$", TEXT, re.MULTILINE)
     assert len(commands) > 10
     for command in commands:
@@ -52,7 +53,7 @@ def test_the_demos_output_is_that_of_its_rate_and_algorithms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Experiment] = []
-    monkeypatch.setattr(cli, "_run", lambda experiment, *_, **__: asked.append(experiment))
+    monkeypatch.setattr(cli_run, "_run", lambda experiment, *_, **__: asked.append(experiment))
     cli.app(["demo"], standalone_mode=False)
     ((point,),) = [experiment.points for experiment in asked]
     scenario = point.scenario

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from weft.base.command_line import make_console
+from weft.base.console import make_console
 from weft.base.errors import MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results, Run

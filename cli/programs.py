@@ -1,0 +1,11 @@
+"""``weft p4c``, ``weft stf`` and ``weft switch``, which are `weft.switch`'s own commands."""
+
+from weft.cli.command_line import app
+from weft.switch.commands import command_line
+
+app.command()(command_line.p4c)
+app.command()(command_line.stf)
+app.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    help="Run one built-in switch in place of simple_switch_grpc: weft switch --help.",
+)(command_line.switch)

@@ -1,0 +1,106 @@
+"""Commands for results that are there: ``weft report``, ``weft plot``, ``weft export`` and ``weft
+compare``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weft.base.command_line import Place, output_file
+from weft.base.console import make_console
+from weft.base.errors import InputError
+from weft.base.units import listed
+from weft.cli.command_line import app
+from weft.experiments.scenario.families import table_names
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+    out: Annotated[
+        Place,
+        typer.Option("-o", "--out", metavar="FILE", help="HTML file. [DIR/report.html]"),
+    ] = None,
+) -> None:
+    """Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'."""
+    from weft.experiments.report import network, render, write_page
+    from weft.experiments.results.document import schema_of
+    from weft.experiments.results.network import SCHEMA, NetworkResults
+    from weft.experiments.results.results import Results
+
+    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
+    if schema_of(folder) == SCHEMA:
+        made = network.render(NetworkResults.read(folder))
+    else:
+        made = render(Results.read(folder))
+    written = write_page(made, file)
+    print(written.resolve())
+
+
+@app.command()
+def plot(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+) -> None:
+    """Draw the plots of a results folder anew, as SVG and PNG."""
+    from weft.experiments.plots.draw import write_plots
+    from weft.experiments.results.results import Results
+
+    results = Results.read(folder)
+    if not results.plots:
+        raise InputError(
+            f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]"
+        )
+    for file in write_plots(results, folder if folder.is_dir() else folder.parent):
+        print(file.resolve())
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+    table: Annotated[
+        str,
+        typer.Option(metavar="TABLE", help=f"{listed(table_names(), 'or')}."),
+    ] = "runs",
+    csv: Annotated[
+        Place, typer.Option(metavar="FILE", help="Write CSV to it; to the terminal by default.")
+    ] = None,
+    parquet: Annotated[
+        Place, typer.Option(metavar="FILE", help="Write Parquet to it; it needs pyarrow.")
+    ] = None,
+) -> None:
+    """Write results as a flat table, for spreadsheets and data frames."""
+    from weft.base import files
+    from weft.experiments.results.results import Results
+    from weft.experiments.results.rows import columns_of, csv_of, parquet_of
+
+    asked = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
+    results = Results.read(folder)
+    rows = results.rows(table)
+    columns = columns_of(results.swept, table)
+    # All forms are made before the first is written: pyarrow may be lacking.
+    made = [(file, form(rows, columns)) for file, form in asked if file is not None]
+    for file, content in made:
+        with files.told_as_input(f"table {str(file)!r} cannot be written"):
+            files.write_whole(file, content)
+        print(file.resolve())
+    if not made:
+        print(csv_of(rows, columns), end="")
+
+
+@app.command()
+def compare(
+    one: Annotated[Path, typer.Argument(metavar="A", help="A results folder.")],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+) -> None:
+    """Compare two results folders: what was asked differently, times, bytes, verdicts."""
+    from weft.experiments.results.differences import difference_lines, difference_table, pairs_of
+    from weft.experiments.results.results import Results
+
+    both = Results.read(one), Results.read(other)
+    pairs = pairs_of(*both)
+    console = make_console()
+    if not console.is_terminal:
+        console.width = 1000  # nothing is cut where lines may be of any length
+    console.print(difference_table(pairs, {"one": str(one), "other": str(other)}))
+    for line in difference_lines(pairs, *both):
+        console.print(line, markup=False, highlight=False)
