@@ -51,7 +51,7 @@ ELSEWHERE = {
     ("experiments/runs/identity.py", "read_bytes"): HASHED,
     ("experiments/runs/prepare.py", "read_text"): IN_THE_CACHE,
     ("experiments/families/programs/ranks.py", "read_text"): PROC + "; " + IN_THE_RUN,
-    ("experiments/families/programs/torch_run.py", "read_text"): "/etc/hosts, which is everybody's",
+    ("experiments/families/programs/gathering.py", "read_text"): "/etc/hosts, which is everybody's",
     ("pytorch/messages.py", "read_bytes"): IN_THE_RUN,
     ("pytorch/timeline.py", "read_bytes"): IN_THE_RUN,
     ("switch/commands/switch.py", "read_text"): IN_THE_CACHE,

@@ -42,6 +42,7 @@ from weft.pytorch.messages import (
     decode,
     encode,
 )
+from weft.topo.worlds.processors import CpuTimes, read_cpu_times
 
 GRACE_S = 15.0
 """How long the other ranks may go on after one has failed."""
@@ -129,12 +130,16 @@ class Ranks:
         self.selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._newcomers: list[Lines[Any]] = []
         self.ranks: list[Rank] = []
-        self.present = 0
+        self._present = 0
         """How many ranks have said that they are there."""
         self.first_failed: Rank | None = None
         self._failed_s: float | None = None
         self.notes: list[str] = []
         """Why ranks were ended, if they were."""
+        self.evidence: tuple[CpuTimes, CpuTimes] | None = None
+        """What the machine's processors had done when the last rank had come, and when all had
+        ended; None until then."""
+        self._begun: CpuTimes | None = None
 
     def start(self, hosts: Sequence[str], begin: Callable[[int], Sequence[IO[bytes]]]) -> None:
         """Start a process on each host; ``begin`` returns what it prints and complains."""
@@ -145,6 +150,11 @@ class Ranks:
 
     def run(self) -> None:
         """Serve all ranks until the last one has ended."""
+        start = read_cpu_times()
+        self._serve()
+        self.evidence = self._begun or start, read_cpu_times()
+
+    def _serve(self) -> None:
         end_s = time.monotonic() + self._limit_s
         last_s = None
         while any(rank.status is None or rank.is_heard for rank in self.ranks):
@@ -273,7 +283,9 @@ class Ranks:
         size = struct.calcsize("3i")
         credentials = newcomer.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         rank.pid = struct.unpack("3i", credentials)[0]
-        self.present += 1
+        self._present += 1
+        if self._present == len(self.ranks):
+            self._begun = read_cpu_times()
         self.selector.register(newcomer, selectors.EVENT_READ, lambda: self._hear(rank, newcomer))
         for other in self.ranks:
             if other.status is not None and other.recorded is None:
