@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.check.arguments import ArgumentChecker
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
@@ -52,7 +53,8 @@ class Checker:
         self.expressions = ExpressionChecker(
             self.context, lambda node, scope, expected: self.calls.check(node, scope, expected)
         )
-        self.calls = CallChecker(self.expressions, self._specialize)
+        self.arguments = ArgumentChecker(self.expressions)
+        self.calls = CallChecker(self.expressions, self.arguments, self._specialize)
         self.statements = StatementChecker(self.expressions)
         self.tables = TableChecker(self.expressions, self.calls)
         self.parsers = ParserChecker(self.expressions, self.statements)
@@ -216,7 +218,7 @@ class Checker:
             if prototype.returns is None
             else self.expressions.types.resolve(prototype.returns, scope)
         )
-        self.calls.declare(
+        self.arguments.declare(
             node, prototype.parameters, self.parameters(prototype.parameters, scope), returns,
             variables,
         )  # fmt: skip
@@ -248,7 +250,7 @@ class Checker:
         self.context.declare(
             scope, node, TypeEntry(ExternType(node.name, tuple(variables), node), node, variables)
         )
-        self.calls.declare(node, [], [], VOID, variables)
+        self.arguments.declare(node, [], [], VOID, variables)
         seen: list[tuple[str, list[str]]] = []
         for method in node.methods:
             which = method.name, [item.name for item in method.prototype.parameters]
@@ -267,11 +269,11 @@ class Checker:
                     method.name_span,
                     f"a constructor must be called '{node.name}'",
                 )
-                self.calls.signatures[id(method)].variables = list(variables)
+                self.arguments.signatures[id(method)].variables = list(variables)
 
     def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables, inner = self.context.type_variables(node.type_parameters, scope)
-        self.calls.declare(
+        self.arguments.declare(
             node, node.parameters, self.parameters(node.parameters, inner), VOID, variables
         )
         kind = (
@@ -295,7 +297,7 @@ class Checker:
             )
             directionless = directionless or not item.direction
             self.context.declare(inner, item)
-        self.calls.declare(node, node.parameters, types, VOID, [])
+        self.arguments.declare(node, node.parameters, types, VOID, [])
         node.type = CallableType("action", node.name)
         self.context.declare(scope, node)
         self.calls.checked_action = node
@@ -311,7 +313,7 @@ class Checker:
 
     def _specialize(self, node: syntax.Function, bindings: Bindings) -> syntax.Function:
         """Return a generic function with its type parameters replaced by types."""
-        variables = self.calls.signatures[id(node)].variables
+        variables = self.arguments.signatures[id(node)].variables
         types = tuple(bindings[item] for item in variables)
         key = (id(node), types)
         known = self.specialized.get(key)
@@ -377,9 +379,9 @@ class Checker:
             self.reporter.error_if(
                 parameter.direction, parameter.span, "a parameter of a constructor has no direction"
             )
-        self.calls.declare(node, node.parameters, types, VOID, [])
+        self.arguments.declare(node, node.parameters, types, VOID, [])
         # The constructor's signature is kept under the list of its parameters.
-        self.calls.declare(
+        self.arguments.declare(
             node.constructor_parameters,  # type: ignore[arg-type]
             node.constructor_parameters, constructor, VOID, [],
         )  # fmt: skip
