@@ -3,8 +3,8 @@
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.results.network import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
 from weft.experiments.runs.capacity import check_capacity, check_ways
-from weft.experiments.runs.inputs import own_programs, plan_around, program_of
+from weft.experiments.runs.inputs import own_programs, program_of
 from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.testbed import Testbed
@@ -26,11 +26,11 @@ from weft.interface.commands import MOST_TIMEOUT_S
 from weft.interface.counts import add_losses, counted_elsewhere
 from weft.interface.handles import HostHandle, LinkHandle, PacketTrace
 from weft.interface.loading import load_programs
+from weft.interface.planning import Planning
 from weft.interface.standing import Standing
 from weft.switch.compiler import ProgramFiles
 from weft.topo.fabric_program import check_carried
-from weft.topo.network import Direction, Host, Topology
-from weft.topo.own import with_programs
+from weft.topo.network import Direction, Host
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.registry import WORLDS
 from weft.topo.worlds.world import NetworkOptions
@@ -69,21 +69,13 @@ class Net:
         """What was asked of it beside its shape."""
         self._scenario = scenario
         self._fields = dict(fields or {})
-        self._down: set[str] = set()
-        self._planned_by: Callable[[], None] | None = None
-        self.planning = threading.RLock()
-        """Held while switches are brought to another plan."""
         self._names = [switch.name for switch in self.topology.switches]
         own = own_programs(self.topology, standing.include_dirs, standing.defines)
-        self.unmanaged: set[str] = set(own)
-        """The names of switches that run another program than the fabric's: no plan is for them."""
         if standing.controlled:
             check_carried(self.topology)
             alone = len(own) == len(self._names)
             self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
             """The fabric's program, or, if no switch runs it, that of the first switch."""
-        else:
-            self.unmanaged = set(self._names)
         self._own = own
         self._up = False
         self.began_s = 0.0
@@ -102,6 +94,13 @@ class Net:
             ),
         )  # fmt: skip
         """The network in its world, which does what is asked for here."""
+        unmanaged = {*(own if standing.controlled else self._names)}
+        self._plans = plans = Planning(self.topology, scenario, self.backend, unmanaged)
+        self.planned_by, self.notice_loads = plans.planned_by, plans.notice_loads
+        self.unmanaged = unmanaged
+        """The names of switches that run another program than the fabric's: no plan is for them."""
+        self.planning = plans.lock
+        """Held while switches are brought to another plan."""
         self.epochs: Iterator[int] = itertools.count(1)
         """Numbers of aggregation jobs on this network, each of which is used once."""
         self._controller: Controller | None = None
@@ -123,7 +122,7 @@ class Net:
                 self._controller.unmanaged = self.unmanaged
                 for name in self._own:
                     self._controller.session(name).want_digests()
-                self._plan()
+                self._plans.plan(self.controller)
                 self._up, self.began_s = True, self.now
         except BaseException:
             self.close()
@@ -275,54 +274,22 @@ class Net:
     @property
     def down(self) -> frozenset[str]:
         """The names of links that have failed."""
-        return frozenset(self._down)
+        return frozenset(self._plans.down)
 
     def set_link(self, node: str, neighbour: str, up: bool) -> None:
         """Let a link fail or come back, and lead all routes, trees and pinned paths around those
         that have failed, as far as there are others. What the script has written stays."""
         link = self.topology.direction(node, neighbour).link
         # While something else plans, it is that which leads its traffic around the link.
-        turn = nullcontext() if self._planned_by is not None else self.alone("set_link")
+        turn = nullcontext() if self._plans.planner is not None else self.alone("set_link")
         with turn, self.planning:
             self.backend.set_link(*link.ends, up=up)
-            (self._down.discard if up else self._down.add)(link.name)
+            down = self._plans.down
+            (down.discard if up else down.add)(link.name)
             if self.standing.controlled and set(link.nodes) <= set(self._names):
                 for switch in self._names:  # whoever owns them now
                     self.controller.session(switch).take_over()
-                self._plan()
-
-    @contextmanager
-    def planned_by(self, plan: Callable[[], None]) -> Iterator[None]:
-        """Within the block let something else plan for the switches when links fail or come back,
-        since it keeps more in them than the network does. Nobody else plans meanwhile (`planning`).
-        It raises InputError where the links that are up do not serve, and then all stays."""
-        self._planned_by = plan
-        try:
-            yield
-        finally:
-            self._planned_by = None
-
-    def notice_loads(self) -> None:
-        """Take note of the programs that ``weft load`` has given to switches: no plan is for one
-        that lost entries by that."""
-        self.unmanaged |= self.backend.emptied()
-
-    def _plan(self) -> None:
-        self.notice_loads()
-        if self.unmanaged == set(self._names):
-            return
-        if self._planned_by is not None:
-            with suppress(InputError):
-                self._planned_by()
-            return
-        around = sorted(self._down)
-        plan = plan_around(self.controller.names, self._scenario, self._as_it_is(), around)
-        self.controller.apply(plan)
-
-    def _as_it_is(self) -> Topology:
-        """Return the network with the programs that have been loaded since it came up."""
-        loaded = self.unmanaged - self.topology.unmanaged
-        return with_programs(self.topology, dict.fromkeys(loaded, "loaded since"))
+                self._plans.plan(self.controller)
 
     @contextmanager
     def trace(self, switch: str, packets: int = 100) -> Iterator[PacketTrace]:
@@ -353,8 +320,8 @@ class Net:
         """
         self.check_up()
         self.notice_loads()
-        none = self.unmanaged == set(self._names)  # then no switch has the fabric's counters
-        counted = self.controller.read_counters() if self.standing.controlled and not none else {}
+        fabric = self.standing.controlled and self._plans.has_fabric
+        counted = self.controller.read_counters() if fabric else {}
         others = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
         counted |= counted_elsewhere(self.topology, self.backend, others)
         add_losses(counted, self.topology, self.backend)
@@ -414,17 +381,18 @@ class Net:
         scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
         check_capacity(scenario)
         scenario = scenario.family.settled(scenario)
-        check_ways(scenario, self._as_it_is())
+        check_ways(scenario, self._plans.as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None
-        if scenario.predict and self._kind.has_real_time and not self._down:
+        if scenario.predict and self._kind.has_real_time and not self.down:
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
         with self.alone(collective):
             self.backend.make_ready()
             testbed = Testbed(scenario, self.backend, self.controller, self.epochs, self.down)
             run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
-            self._plan()  # as it was before: a collective may have pinned paths, or sprayed
+            # As it was before: a collective may have pinned paths, or sprayed.
+            self._plans.plan(self.controller)
             compared: Run = scenario.family.compared(run, scenario)
             return compared
 
