@@ -11,7 +11,7 @@ from weft.switch.engine.codegen.references import HeaderReference, last_place
 from weft.switch.engine.codegen.source import Writer, read_field, remark, topological
 from weft.switch.engine.codegen.values import ahead, word_sources
 from weft.switch.engine.codegen.varbits import field_pieces, length_name, write_pieces
-from weft.switch.engine.dataplane.layout import FIRST_TABLE
+from weft.switch.engine.dataplane.image_layout import FIRST_TABLE
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.headers import Family, Field, Header, ValueSetUse, named
 from weft.switch.engine.program.program import Program, number

@@ -32,7 +32,8 @@ from weft.switch.engine.codegen.source import (
     wide_names,
 )
 from weft.switch.engine.codegen.values import MOST64, Value, store_line
-from weft.switch.engine.dataplane.layout import DROP_PORT, FIRST_TABLE, HEAD_PLACES
+from weft.switch.engine.dataplane.image_layout import FIRST_TABLE
+from weft.switch.engine.dataplane.layout import DROP_PORT, HEAD_PLACES
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.program import Program, ProgramAction, Table
 
@@ -43,9 +44,12 @@ ARGUMENTS = "phv, image, state, counters, registers, scratch, keys, words, frame
 NODE_LIMIT = 65536
 """How often a control whose graph has a cycle may start over."""
 
-HEADER = """from weft.switch.engine.dataplane.layout import (
-    ActionRecord, CLEAR_METADATA, Context, DROP_PORT, Directory, EntryRecord, GROUP, KEEP_FIELDS,
-    Packet, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH_WORDS, SwitchRecord,
+HEADER = """from weft.switch.engine.dataplane.image_layout import (
+    ActionRecord, Directory, EntryRecord, GROUP,
+)
+from weft.switch.engine.dataplane.layout import (
+    CLEAR_METADATA, Context, DROP_PORT, KEEP_FIELDS, Packet, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS,
+    RUN_PARSER, SCRATCH_WORDS, SwitchRecord,
 )
 from weft.switch.engine.native.compiled import (
     address_of, divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left,

@@ -15,7 +15,8 @@ from weft.switch.engine.codegen.primitives import DROP, LINES, Primitives
 from weft.switch.engine.codegen.references import unwrap
 from weft.switch.engine.codegen.source import Writer
 from weft.switch.engine.dataplane import trace_layout as at
-from weft.switch.engine.dataplane.layout import ACTION_WORDS, DROP_PORT
+from weft.switch.engine.dataplane.image_layout import ACTION_WORDS
+from weft.switch.engine.dataplane.layout import DROP_PORT
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.headers import Family, Field, Header, named
 from weft.switch.engine.program.program import Cells, Program, ProgramAction, Table

@@ -22,7 +22,7 @@ from weft.switch.engine.control.entities import (
     Target,
 )
 from weft.switch.engine.control.tables import TableState, check_call, encode_key, rank
-from weft.switch.engine.dataplane.layout import (
+from weft.switch.engine.dataplane.image_layout import (
     DIRECTORY_WORDS,
     ENTRY_WORDS,
     FIRST_TABLE,

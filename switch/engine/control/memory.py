@@ -13,6 +13,7 @@ from weft.base.jit import Record
 from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.control.ageing import Ageing
 from weft.switch.engine.dataplane import layout as at
+from weft.switch.engine.dataplane.image_layout import FIRST_TABLE
 from weft.switch.engine.dataplane.outbox import Outbox, Sent
 from weft.switch.engine.program.program import Program
 
@@ -27,7 +28,7 @@ class SwitchState:
     def __init__(self, words: at.SwitchRecord) -> None:
         self.words = words
         self.pipeline: Pipeline | None = None
-        self.image = np.zeros(at.FIRST_TABLE, np.int64)
+        self.image = np.zeros(FIRST_TABLE, np.int64)
         self.counters = np.zeros((0, 2), np.int64)
         self.registers = np.zeros(0, np.int64)
         self.meters = np.zeros(0, at.MeterCell.dtype)

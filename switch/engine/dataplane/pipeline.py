@@ -6,6 +6,13 @@ resubmitted or recirculated, ``ingress_port`` included.
 """
 
 from weft.base.jit import memcpy
+from weft.switch.engine.dataplane.image_layout import (
+    REPLICATION_WORDS,
+    EntryRecord,
+    ImageHead,
+    ReplicaRecord,
+    ReplicationRecord,
+)
 from weft.switch.engine.dataplane.layout import (
     CLEAR_METADATA,
     DROPS_EGRESS,
@@ -23,7 +30,6 @@ from weft.switch.engine.dataplane.layout import (
     NORMAL,
     RECIRCULATED,
     REPLICATION,
-    REPLICATION_WORDS,
     REQUEST_END,
     REQUEST_START,
     RESUBMITTED,
@@ -33,15 +39,11 @@ from weft.switch.engine.dataplane.layout import (
     RUN_PARSER,
     SLACK,
     Context,
-    EntryRecord,
     Frame,
-    ImageHead,
     Octets,
     Packet,
     PhvHead,
     PortRecord,
-    ReplicaRecord,
-    ReplicationRecord,
     SwitchRecord,
 )
 from weft.switch.engine.dataplane.queues import (

@@ -3,19 +3,21 @@
 This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 """
 
-from weft.switch.engine.dataplane.layout import (
+from weft.switch.engine.dataplane.image_layout import (
     DIRECTORY_WORDS,
     ENTRY_WORDS,
     GROUP_RECORD_WORDS,
     GROUP_WORDS,
-    OUTBOX_RECORD,
     RANGE,
-    Bucket,
-    Context,
     Directory,
     EntryGroup,
     EntryRecord,
     GroupRecord,
+)
+from weft.switch.engine.dataplane.layout import (
+    OUTBOX_RECORD,
+    Bucket,
+    Context,
     MeterCell,
     Octets,
     OutboxRecord,

@@ -6,7 +6,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from weft.switch.engine.dataplane.layout import ACTION_WORDS
+from weft.switch.engine.dataplane.image_layout import ACTION_WORDS
 from weft.switch.engine.program.attachments import LearnList, Meter
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.headers import Field, Groups, Header, named
