@@ -21,6 +21,7 @@ from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.attached_relays import AttachedRelays
+from weft.agents.transport.groups import MulticastGroups, check_group
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
@@ -93,11 +94,12 @@ class Endpoint:
         """The trees of times and the table of rows that changed."""
         self._regions = MemoryRegions(self._random)
         self.memory_of, self.named_memory = self._regions.memory_of, self._regions.named
-        self._groups: Table = np.zeros(1, at.GroupRow.dtype)
         self._events: Table = np.zeros(256, at.Event.dtype)
         self._scratch = Fields.zeroed()
         self.state = at.EndpointState.zeroed()
         """All state of the endpoint."""
+        self._groups = MulticastGroups(self.state)
+        self.sinks_of = self._groups.sinks_of
         self.state_address = self.state.location
         """Where it is, for compiled code that calls `receive_batch` and `transmit_batch` by itself,
         and then `take_events` if there are any."""
@@ -138,7 +140,6 @@ class Endpoint:
         self.state.fill(
             queue_pair_table=self._pairs.ctypes.data,
             region_table=self._regions.table.ctypes.data,
-            group_table=self._groups.ctypes.data,
             event_table=self._events.ctypes.data,
             event_room=len(self._events) - 1,
         )
@@ -212,23 +213,14 @@ class Endpoint:
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
-        if group_address >> 28 != 14:
-            raise TransportMisuse(
-                f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255"
-            )
+        check_group(group_address)
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
         self.row_of(index).fill(
             state=at.READY, peer_address=group_address, qkey=qkey, chunks_idle=1
         )
-        used = self.state.groups
-        if used == len(self._groups):
-            self._groups = np.concatenate([self._groups, np.zeros_like(self._groups)])
-            self._set_tables()
-        group = at.GroupRow.at(self.state.group_table, used)
-        group.fill(address=group_address, qkey=qkey, queue_pair=index)
-        self.state.groups = used + 1
-        pair = UdQueuePair(self, index, number, group_address, qkey, used)
+        group = self._groups.add(group_address, qkey, index)
+        pair = UdQueuePair(self, index, number, group_address, qkey, group)
         self._queue_pairs.append(pair)
         self._set_tables()
         return pair
@@ -277,7 +269,7 @@ class Endpoint:
         """Take nothing more for a multicast group or an aggregation job; its address may be used
         anew. Whatever is under way on it must have ended."""
         if isinstance(pair, UdQueuePair):
-            self._groups["address"][pair.group_index] = 0
+            self._groups.leave(pair.group_index)
             return
         self._jobs.remove(pair.address)
         following = self.row_of(pair.row).next_aggregation
@@ -300,7 +292,7 @@ class Endpoint:
         worker = ReceiveWorker(self.address, [(pair.group_address, pair.qkey) for pair in pairs])
         for group, pair in enumerate(pairs):
             pair.serve_by(worker, group)
-            self._groups["address"][pair.group_index] = 0
+            self._groups.leave(pair.group_index)
         self._workers.append((worker, list(pairs)))
         return worker
 
@@ -367,11 +359,6 @@ class Endpoint:
         ring: Words = self._first_rings[index]
         return ring
 
-    def sinks_of(self, index: int) -> Words:
-        """Return the addresses of a group's sinks, by operation. They are valid for as long as the
-        rows of queue pairs (`row_of`)."""
-        return at.GroupRow.at(self.state.group_table, index).sinks
-
     def changed(self, index: int) -> None:
         """Take note that the row of a queue pair is not what compiled code last saw."""
         self._stale = True
@@ -414,8 +401,8 @@ class Endpoint:
     def groups(self) -> list[int]:
         """The multicast groups of the UD queue pairs and the addresses of the aggregation jobs,
         which the host must be a member of; groups that were handed over are their workers'."""
-        used = self._groups["address"][: self.state.groups].tolist()
-        return [group for group in dict.fromkeys([*used, *self._jobs]) if group]
+        used = dict.fromkeys([*self._groups.addresses, *self._jobs])
+        return [group for group in used if group]
 
     def source_port_to(self, destination: int, number: int = 0) -> int:
         """Return the UDP source port, drawn by `TransportOptions.port_seed`, of queue pair `number`

@@ -16,6 +16,7 @@ import numpy as np
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
 from weft.agents.transport import sink_layout as at_sink
+from weft.agents.transport.groups import check_group
 from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import PLACES, ChunkSink, in_its_place, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
@@ -82,10 +83,7 @@ class ReceiveWorker:
             scratch=self._scratch.ctypes.data,
         )
         for index, (group, qkey) in enumerate(groups):
-            if group >> 28 != 14:
-                raise TransportMisuse(
-                    f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
-                )
+            check_group(group)
             row = at.GroupRow.at(endpoint.group_table, index)
             row.fill(address=group, qkey=qkey, queue_pair=index)
         if staged:
