@@ -105,6 +105,8 @@ ONE_LOCK = ("base/deferred.py", "threading")
 P4RUNTIMES_OWN = "multicast[ _]group"
 """What P4Runtime calls an entity of its own, beside that there is a feature of the name."""
 
+MOST_LINES = 500
+
 FORBIDDEN = {
     "asyncio", "concurrent", "fcntl", "grpc", "mininet", "multiprocessing", "select", "selectors",
     "signal", "socket", "socketserver", "subprocess", "threading", "time",
@@ -583,6 +585,12 @@ def test_no_message_that_takes_a_call_is_made_for_what_is_right() -> None:
 )
 def test_a_message_that_takes_a_call_is_found(message: str) -> None:
     assert list(costly_messages(ast.parse(f"refuse(name not in known, {message})"))) == [1]
+
+
+def test_no_module_is_longer_than_a_few_screens() -> None:
+    lengths = {name_of(file): len(file.read_text().splitlines()) for file in modules(*PACKAGES)}
+    long = {name: lines for name, lines in lengths.items() if lines > MOST_LINES}
+    assert not long, "make two of it, each of one thing"
 
 
 def test_a_module_says_first_what_it_is_for() -> None:

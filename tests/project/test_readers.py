@@ -39,7 +39,7 @@ ELSEWHERE = {
     ("controller/client.py", "read_bytes"): IN_THE_CACHE,
     ("controller/client.py", "read_text"): IN_THE_CACHE,
     ("tools/bench/engines.py", "read_text"): PROC,
-    ("tools/bench/switch_rows.py", "read_text"): PROC + "; the log of a switch of its own",
+    ("tools/bench/switch_traffic.py", "read_text"): PROC + "; the log of a switch of its own",
     ("cli/prompt.py", "read_text"): PROC,
     ("cli/shell_environment.py", "read_text"): OWN,
     ("tools/figures/command.py", "read_bytes"): "a page of this checkout",

@@ -47,7 +47,7 @@ ELSEWHERE = {
     ("tools/bench/htsim.py", "write_text"): IN_TMP,
     ("tools/bench/switch.py", "TemporaryDirectory"): IN_TMP,
     ("tools/bench/compiler.py", "TemporaryDirectory"): IN_TMP,
-    ("tools/bench/switch_rows.py", "open"): IN_TMP,
+    ("tools/bench/switch_traffic.py", "open"): IN_TMP,
     ("tools/bench/switch_rows.py", "write_text"): IN_TMP,
 }
 """Who else writes or makes something, by file and what it calls, and why it may."""

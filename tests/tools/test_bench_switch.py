@@ -14,7 +14,8 @@ from weft.switch.compiler import compile_cached
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.realtime.bare import received_frames
 from weft.tools.bench import switch as bench_switch
-from weft.tools.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
+from weft.tools.bench.switch_rows import TWELVE_TABLES
+from weft.tools.bench.switch_traffic import _HOST, chosen_window, frames
 
 
 @pytest.mark.slow
