@@ -15,7 +15,7 @@ from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.realtime.bare import received_frames
 from weft.tools.bench import switch as bench_switch
 from weft.tools.bench.switch_rows import TWELVE_TABLES
-from weft.tools.bench.switch_traffic import _HOST, chosen_window, frames
+from weft.tools.bench.switch_traffic import HOST, chosen_window, frames
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_the_program_has_twelve_tables_and_frames_go_through_all_of_them() -> No
     control.commit_program()
     pipeline = dataplane.build(files.json.read_text())
     assert sum(name.startswith("Twelve") for name in pipeline.program.tables) == 12
-    sent = frames(128, _HOST)
+    sent = frames(128, HOST)
     dataplane.receive(0, 1, sent, 0)
     left = dataplane.transmit(0)
     assert [departure.port for departure in left] == [2] * len(sent) == [2] * 64

@@ -14,7 +14,7 @@ from weft.base.errors import InputError, did_you_mean
 
 NAMES = (
     "balance", "bring-up", "capacity", "compiler", "engines", "progress-engine", "pytorch",
-    "reduction", "simulator", "switch", "torch-failures", "transport",
+    "reduction", "simulator", "start", "switch", "torch-failures", "transport",
 )  # fmt: skip
 """Each name is a module ``weft.tools.bench.NAME`` with ``measure`` and, maybe, ``plot``,
 which returns a figure of matplotlib's. A template of that name, or ``lines`` of the module, writes

@@ -155,7 +155,7 @@ class Bench:
         """Add the bare loop to what is measured."""
         run_batch("ip", rig("a"))
         command = python_command("weft.tools.bench.switch_rows", "forward", "A1", "A2")
-        device = self.add(ForwardingDevice("ceiling", command, _says_ready))
+        device = self.add(ForwardingDevice("ceiling", command, says_ready))
         self.rows += [
             BenchmarkRow("ceiling", "unicast", size, "a", [device]) for size in self.sizes
         ]
@@ -173,7 +173,7 @@ class Bench:
         path = self.folder / f"{name.replace(' ', '-')}.json"
         path.write_text(json.dumps({"switches": switches}))
         return self.add(
-            ForwardingDevice(name, python_command("weft.switch.realtime", str(path)), _says_ready)
+            ForwardingDevice(name, python_command("weft.switch.realtime", str(path)), says_ready)
         )
 
     def weft(self) -> None:
@@ -230,7 +230,7 @@ class Bench:
         """Return a BMv2 without a program."""
         path = self.folder / f"{name}.sock"
         command = bmv2_command(number, path, ports)
-        return self.add(ForwardingDevice(name, command, lambda _: _listens(path)))
+        return self.add(ForwardingDevice(name, command, lambda _: listens(path)))
 
     def bmv2(self) -> None:
         """Add BMv2 with the same programs to what is measured."""
@@ -311,12 +311,12 @@ class Bench:
             killed(device.process)
 
 
-def _says_ready(process: subprocess.Popen[str]) -> bool:
+def says_ready(process: subprocess.Popen[str]) -> bool:
     assert process.stdout is not None
     return process.stdout.readline() == "ready\n"
 
 
-def _listens(path: Path) -> bool:
+def listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         listens = client.connect_ex(str(path)) == 0
     if not listens:

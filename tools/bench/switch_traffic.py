@@ -32,7 +32,7 @@ WARM_UP_S = 0.08
 START_DEADLINE_S = 300.0
 FLOWS = 64
 
-_HOST = (10 << 24) + 2
+HOST = (10 << 24) + 2
 
 
 @dataclass
@@ -91,7 +91,7 @@ class BenchmarkRow:
     devices: Sequence[ForwardingDevice]
     hops: int = 1
     copies: int = 1
-    destination: int = _HOST
+    destination: int = HOST
     window: int = WINDOWS[0]
     turns: list[dict[str, float]] = field(default_factory=list)
 
