@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ def templates(*folders: Path) -> "Environment":
     from markupsafe import Markup
 
     from weft.base.templates import environment
+    from weft.experiments.results.metric import columns_of, metrics_in
+    from weft.experiments.results.summary import TIERS
 
     found = environment(*folders, HERE / "templates")
     found.globals.update(
@@ -33,6 +36,11 @@ def templates(*folders: Path) -> "Environment":
         verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
         size=format_size,
         thousands="{:,}".format,
+        percent="{:.0%}".format,
+        tiers=TIERS,
+        names_in=lambda of_each: list(dict.fromkeys(chain.from_iterable(of_each))),
+        columns_of=columns_of,
+        metrics_in=metrics_in,
     )
     return found
 

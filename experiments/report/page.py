@@ -4,7 +4,6 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from weft.base.units import format_rate
@@ -19,10 +18,9 @@ from weft.experiments.plots.palette import (
 from weft.experiments.report.base import network_drawing, templates
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
-from weft.experiments.results.metric import columns_of, metric_of, metrics_in
+from weft.experiments.results.metric import metric_of
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
-    TIERS,
     Summary,
     by_point,
     byte_unit,
@@ -60,6 +58,7 @@ def render(results: Results) -> str:
         "subtitle": _subtitle(results, points),
         "date": _date(results.started),
         "fidelity": worst_fidelity(results),
+        "verdicts": [(which_run(results, run), run.fidelity) for run in results.runs],
         "headline": headline(points),
         "failures": failures(results),
         "plots": _plots(results),
@@ -93,23 +92,17 @@ def _template() -> "Template":
     found.filters["sum_of_values"] = lambda values: sum(values.values())
     found.globals.update(
         ramp=", ".join(f"rgb{colour}" for colour in RAMP),
-        tiers=TIERS,
         algorithm_class=algorithm_class,
         label_of=label_of,
         value_of=value_of,
         phase_class=phase_class,
         in_order=in_order,
-        names_in=lambda of_each: list(dict.fromkeys(chain.from_iterable(of_each))),
         swept_figures=_swept_figures,
         run_shown=_run_shown,
-        which_run=which_run,
         load_spread=load_spread,
-        columns_of=columns_of,
         metric_of=metric_of,
-        metrics_in=metrics_in,
         duration=short_duration,
         digits=three_digits,
-        percent="{:.0%}".format,
     )
     return found.get_template("page.html")
 

@@ -7,9 +7,10 @@ theirs by entry points in the group ``weft.metrics``.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from weft.base.units import format_size
-from weft.experiments.results.results import LinkResult, RankResult, Run
+from weft.experiments.results.results import LinkResult, Run
 from weft.experiments.results.spread import Spread
 from weft.experiments.results.summary import (
     Summary,
@@ -87,8 +88,8 @@ class Metric:
     unit: Unit
     run: Callable[[Run], Figure] | None = None
     """How it is read from a run..."""
-    rank: Callable[[RankResult], Figure] | None = None
-    """... from a rank..."""
+    rank: Callable[[Any], Figure] | None = None
+    """... from a rank, a `RankResult` or what else a kind of work has..."""
     link: Callable[[LinkResult], Figure] | None = None
     """... and from a direction of a link."""
     runs: Callable[[Summary], Figure] | None = None

@@ -41,9 +41,10 @@ class Family:
 
     A subclass gives `algorithms`, `shard_sizes`, `operation`, `check_memory`, `bound_ns`, `steps`
     and `tier_bytes`, or takes them from `weft.experiments.families.collectives.family.Collectives`
-    or from `weft.experiments.families.graphs.FlowFamily`. Everything else has defaults. Weft's own
-    are folders of `weft.experiments.families`; another package brings an instance by an entry point
-    in the group ``weft.families``.
+    or from `weft.experiments.families.graphs.FlowFamily`. Everything else has defaults. One without
+    `algorithms` is named by no scenario and has a command of its own. Weft's own are folders of
+    `weft.experiments.families`; another package brings an instance by an entry point in the group
+    ``weft.families``.
     """
 
     name: str

@@ -47,7 +47,8 @@ def with_own_options(algorithms: str, families: str) -> Callable[[type[T]], type
 
 
 def _of_families() -> dict[Any, list[str]]:
-    return {family.options: [family.name] for family in families()}
+    """Return, by the options, the kinds of work that scenarios name, and so say options of."""
+    return {family.options: [family.name] for family in families() if family.algorithms()}
 
 
 def _of_registries(*registries: Registry[Any]) -> dict[Any, list[str]]:

@@ -456,8 +456,8 @@ def of_tables() -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
 
 
-OF_PROGRAMS = ("torch.py", "torch_run.py")
-"""The commands of one kind of work, which are its own."""
+OF_PROGRAMS = ("cli/torch.py", "cli/torch_run.py", "interface/net.py")
+"""The commands of one kind of work, which are its own, and what scripts call in their place."""
 
 
 def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
@@ -465,12 +465,18 @@ def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
     own = {name for each in families() if each.name != "collectives" for name in each.algorithms()}
     pattern = re.compile(rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])")
     rooms = ("scenario", "theory", "runs", "paths", "engines", "results", "report", "plots")
-    commands = {*modules("cli")} - {ROOT / "cli" / name for name in OF_PROGRAMS}
+    folders = (*(f"experiments/{room}" for room in rooms), "cli", "interface")
+
+    def names_one(file: Path, text: str) -> bool:
+        of, _, module = text.partition("weft.experiments.families.")
+        is_own = name_of(file) in OF_PROGRAMS and module.startswith("programs.")
+        return bool(pattern.search(text) or (module and not of and not is_own))
+
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
-        for file in (*modules(*(f"experiments/{room}" for room in rooms)), *sorted(commands))
+        for file in modules(*folders)
         for line, text in words_of(file)
-        if pattern.search(text) or text.startswith("weft.experiments.families.")
+        if names_one(file, text)
     ]
     assert not wrong
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from weft.base.units import format_duration
 from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
-from weft.experiments.report.base import page
+from weft.experiments.report.base import network_drawing, page
+from weft.experiments.results.results import scenario_of
+from weft.experiments.results.summary import byte_unit
 from weft.pytorch.timeline import RankTimeline
 
 HERE = Path(__file__).resolve().parent
@@ -30,10 +32,20 @@ def render(run: TorchRun, records: Sequence[RankTimeline]) -> str:
             "were under way. The file timeline.trace.json has all of it, for Perfetto."
         )
         pictures.append(("Ranks", Markup(_svg(ranks_picture(records))), said))
+    carried = {(link.from_node, link.to_node): link.tx_bytes for link in run.links}
+    drawing, width = network_drawing(
+        scenario_of(run.scenario).network(),
+        carried,
+        byte_unit(max(carried.values(), default=0)),
+        "Frames on each link",
+    )
     return page(
         "training.html",
         HERE / "templates",
         run=run,
+        drawing=drawing,
+        width=width,
+        verdicts=[(run.script, run.fidelity)],
         pictures=pictures,
         collectives=list(run.collectives().values()),
         duration=format_duration,

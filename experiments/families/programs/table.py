@@ -6,6 +6,7 @@ from rich import box
 from rich.table import Table
 
 from weft.base.units import format_duration, format_size
+from weft.experiments.families.programs.metrics import METRICS
 from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.results.summary import TIERS, byte_unit, three_digits
 
@@ -27,29 +28,19 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], caption: str =
 
 def ranks_table(run: TorchRun) -> Table:
     """Return a table with a row for each rank: steps and where its time went."""
+    shown = [metric for metric in METRICS if metric.heading]
     program = f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
     table = _table(
         f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}",
         ("rank", "host"),
-        ("steps", "median\nstep", "computation", "exposed\ncommunication",
-         "hidden\ncommunication", "last\nloss", "status"),
+        [*(metric.heading for metric in shown), "status"],
         "exposed: the program waited for it; hidden: it computed meanwhile; the first step counts "
         "from when the ranks came together",
     )  # fmt: skip
     for rank in run.ranks:
-        steps = sorted(rank.step_ns)
-        losses = [loss for loss in rank.losses if loss is not None]
-        table.add_row(
-            str(rank.rank),
-            rank.host,
-            str(len(steps)),
-            format_duration(steps[len(steps) // 2]) if steps else "-",
-            format_duration(rank.computation_ns),
-            format_duration(rank.exposed_ns),
-            format_duration(rank.hidden_ns),
-            f"{losses[-1]:.6g}" if losses else "-",
-            str(rank.status),
-        )
+        figures = [(metric, metric.rank(rank) if metric.rank else None) for metric in shown]
+        cells = ("-" if value is None else metric.unit.terminal(value) for metric, value in figures)
+        table.add_row(str(rank.rank), rank.host, *cells, str(rank.status))
     return table
 
 
