@@ -296,8 +296,8 @@ class Net:
         """Trace what comes to a switch within the block: every step of every packet through its
         program, at most so many packets.
 
-        The trace is whole once the block has been left. The traced form of a program is compiled
-        once, which takes seconds.
+        The trace is whole once the block has been left. The traced form of a program runs at once,
+        and is compiled meanwhile.
 
         Raises RunError for BMv2, which has no such trace.
         """

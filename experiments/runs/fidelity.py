@@ -79,6 +79,7 @@ def judge(
     burst_ns: int,
     frame_ns: int,
     unplanned_losses: Mapping[str, int],
+    plain_packets: Mapping[str, int] | None = None,
 ) -> Fidelity:
     """Return the verdict on one run, with its reasons.
 
@@ -97,11 +98,17 @@ def judge(
         burst_ns: how far ahead of their links hosts may send.
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: by place, packets that neither a fault nor a full queue lost.
+        plain_packets: by switch, packets that its program took in the plain form, as it had not
+            been compiled yet.
     """
     invalid = [
         f"{count} packets were lost that no link lost ({where})"
         for where, count in unplanned_losses.items()
         if count
+    ]
+    invalid += [
+        f"{name} took {count} packets in the plain form, as its program had not been compiled yet"
+        for name, count in (plain_packets or {}).items()
     ]
     strained: list[str] = []
 

@@ -99,6 +99,16 @@ class Counts:
             if count > before.unplanned.get(where, 0)
         }
 
+    def plain_since(self, before: "Counts") -> dict[str, int]:
+        """Return, by switch, how many packets its program has taken in the plain form between two
+        moments, if any."""
+        earlier = {each.name: each.plain_packets for each in before.switches.switches}
+        taken = {
+            each.name: each.plain_packets - earlier.get(each.name, 0)
+            for each in self.switches.switches
+        }
+        return {name: count for name, count in taken.items() if count > 0}
+
     def links_since(self, before: "Counts", topology: Topology) -> list[LinkResult]:
         """Return what every direction of every link carried between two moments."""
         links = []

@@ -41,7 +41,8 @@ class Observed(Generic[R]):
 def observe(
     testbed: Testbed, gathered: AbstractContextManager[Callable[[], Sequence[R]]]
 ) -> Observed[R]:
-    """Have ranks do their work, whatever that is, and count what the network does meanwhile.
+    """Have ranks do their work, whatever that is, once switches are as fast as they can be, and
+    count what the network does meanwhile.
 
     Args:
         gathered: brings the ranks together, gives what runs them and returns their reports, and
@@ -54,6 +55,7 @@ def observe(
     after: Counts | None = None
     failure: RunError | None = None
     reports: Sequence[R] = ()
+    testbed.world.wait_for_code()
     try:
         with gathered as run:
             before = _read_counts(testbed)

@@ -30,6 +30,11 @@ class SwitchStatistics(msgspec.Struct, frozen=True):
     ports: list[PortStatistics]
     drops: dict[str, int] = {}
     """Packets that the switch dropped, by reason."""
+    form: str | None = None
+    """How its program runs: ``compiled``, or ``plain`` until it has been compiled. None: BMv2, or
+    no program."""
+    plain_packets: int = 0
+    """How often packets have gone through the ingress of its program in the plain form."""
 
 
 class SwitchProcessStatistics(msgspec.Struct, frozen=True):

@@ -103,6 +103,10 @@ def make_testbed(
                     )
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
+        with world.blaming_the_dead():
+            if plain := world.plain():
+                with progress.stage("machine_code", f"Wait for machine code of {', '.join(plain)}"):
+                    world.wait_for_code()
         yield Testbed(scenario, world, controller)
     finally:
         with progress.stage("take_down", "Take down"):

@@ -84,4 +84,5 @@ def verdict(
         burst_ns=transport_of(scenario).burst_ns,
         frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
         unplanned_losses=lost,
+        plain_packets=after.plain_since(before),
     )

@@ -259,6 +259,7 @@ def _config(options: SwitchOptions) -> ProcessConfig:
         "drop_port": options.drop_port,
         "bypass_qdisc": options.bypass_qdisc,
         "priority_queues": options.priority_queues,
+        "at_once": True,
     }
     return config_of(document, "the command line")
 
@@ -276,7 +277,7 @@ def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
     )
     failed = threading.Event()
     process = SwitchProcess(config, on_failure=failed.set)
-    process.say = _warn
+    process.say, process.note = _warn, _note
     process.start()
     with ExitStack() as at_end:
         at_end.callback(process.stop)
@@ -336,6 +337,11 @@ def _is_logged(part: Any) -> bool:
 def _warn(line: str) -> None:
     _log.warning(line)
     print(f"weft: {line}", file=sys.stderr, flush=True)
+
+
+def _note(line: str) -> None:
+    _log.info(line)
+    print(f"weft: note: {line}", file=sys.stderr, flush=True)
 
 
 def _say(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import RunError, refuse
-from weft.switch.engine.build import MOST_BUILT, build, build_traced
+from weft.switch.engine.build import Programs
 from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.codegen.traced import Legend
 from weft.switch.engine.control.entities import Event
@@ -84,11 +85,15 @@ class Dataplane:
         plain: bool = False,
         drop_port: int = at.DROP_PORT,
         priority_queues: int = 1,
+        compiling: Callable[[Pipeline], None] | None = None,
     ) -> None:
         """Make switches with the port numbers 0 to ``ports - 1`` each; all ports start down.
 
         ``drop_port``: the egress port that means drop, up to 511. ``priority_queues``: the queues
         of each port, of priorities from 0 on; a packet of another priority is dropped.
+        ``compiling``: programs that are yet to be compiled run at once, in the plain form; it is
+        called with each, and has machine code made, which `run_machine_code` then takes. Without
+        it, programs run when they have been compiled.
         """
         refuse(
             not 0 <= drop_port <= at.DROP_PORT,
@@ -117,8 +122,7 @@ class Dataplane:
         self._denied = [0] * switches
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
-        self._built: dict[str, Pipeline] = {}
-        self._traced: dict[int, tuple[Pipeline, Legend]] = {}
+        self._programs = Programs(plain, drop_port, compiling)
         self._tracers: dict[int, Tracer] = {}
         self._frame = np.zeros(self.memory.buffers.shape[1] + 65536, np.uint8)
         for switch in range(switches):
@@ -229,33 +233,42 @@ class Dataplane:
     # -- programs and tables (``weft.switch.engine.control.surroundings.Surroundings``)
 
     def build(self, bmv2_json: str) -> Pipeline:
-        """Translate and compile a program, once for all the switches that run it."""
-        if bmv2_json not in self._built:
-            if len(self._built) >= MOST_BUILT:
-                self._forget_unused()
-            self._built[bmv2_json] = build(bmv2_json, plain=self.plain, drop_port=self.drop_port)
+        """Translate a program, and compile it or have it compiled, once for all the switches that
+        run it."""
+        pipeline = self._programs.built(bmv2_json, self._used)
         if self._tracers:
-            self.build_traced(self._built[bmv2_json])
-        return self._built[bmv2_json]
+            self.build_traced(pipeline)
+        return pipeline
 
-    def _forget_unused(self) -> None:
-        """Forget the programs that no switch runs or has saved."""
-        used = {id(state.pipeline) for state in self.states}
-        for control in list(self._controls.values()):
-            used |= set(map(id, control.pipelines))
-        for text, built in list(self._built.items()):
-            if id(built) not in used:
-                del self._built[text]
-                self._traced.pop(id(built), None)
+    def _used(self) -> set[int]:
+        """Return the identities of the programs that switches run or have saved."""
+        controls = (control.pipelines for control in list(self._controls.values()))
+        return {id(one) for one in chain((state.pipeline for state in self.states), *controls)}
 
     def build_traced(self, pipeline: Pipeline) -> tuple[Pipeline, Legend]:
         """Return the traced form of a program that `build` has made. Raises ``ProgramError``."""
-        if id(pipeline) not in self._traced:
-            text = next(text for text, built in self._built.items() if built is pipeline)
-            self._traced[id(pipeline)] = build_traced(
-                text, plain=self.plain, drop_port=self.drop_port
-            )
-        return self._traced[id(pipeline)]
+        return self._programs.traced(pipeline)
+
+    def run_machine_code(self, pipeline: Pipeline, address: int) -> None:
+        """Let a program run as machine code that has run in the plain form so far."""
+        pipeline.run_machine_code(address)
+        for number, state in enumerate(self.states):
+            if self._runs(number) is pipeline:
+                state.words.pipeline = address
+
+    def _runs(self, switch: int) -> Pipeline | None:
+        """Return what a switch runs: the ordinary or the traced form of its program, if any."""
+        tracer = self._tracers.get(switch)
+        return self.states[switch].pipeline if tracer is None else tracer.pipeline
+
+    def form(self, switch: int) -> dict[str, Any]:
+        """Return in which ``form`` a switch runs its program, ``compiled`` or ``plain``, None for
+        no program; and how many ``plain_packets`` of its the latter has taken."""
+        runs, loaded = self._runs(switch), self.states[switch].pipeline
+        return {
+            "form": None if runs is None else "compiled" if runs.compiled else "plain",
+            "plain_packets": 0 if loaded is None else self._programs.plain_packets(loaded, switch),
+        }
 
     def start_trace(self, tracer: Tracer) -> None:
         """Trace the packets that a switch gets from now on (``weft.switch.engine.trace.tracer``).

@@ -25,7 +25,7 @@ with uncollected():
     from weft.switch.p4runtime.server import serve
     from weft.switch.realtime.config import ProcessConfig, read_config
     from weft.switch.realtime.link_states import LinkStates
-    from weft.switch.realtime.process import SwitchProcess, prepare
+    from weft.switch.realtime.process import SwitchProcess, prepare, to_stderr
     from weft.switch.realtime.statistics import StatisticsSocket
 
 WHEN_TOLD = "--when-told"
@@ -78,6 +78,7 @@ def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
 
     threading.excepthook = fail
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
+    process.note = to_stderr
     process.start()
     with ExitStack() as at_end:
         at_end.callback(process.stop)

@@ -61,7 +61,8 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``bypass_qdisc`` the
     frames that the switches send pass by the queueing disciplines of their interfaces. That costs a
     little less for every frame, but tc has no effect on what they send, and no capture at these
-    interfaces sees it. Each port has ``priority_queues`` queues, of priorities from 0 on.
+    interfaces sees it. Each port has ``priority_queues`` queues, of priorities from 0 on. Programs
+    that are yet to be compiled forward packets ``at_once``, in the plain form, or they wait.
     """
 
     switches: tuple[SwitchConfig, ...]
@@ -72,6 +73,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     bypass_qdisc: bool = True
     drop_port: int = DROP_PORT
     priority_queues: int = 1
+    at_once: bool = False
 
 
 def read_config(path: Path) -> ProcessConfig:

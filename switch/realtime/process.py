@@ -19,6 +19,7 @@ from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.engine.trace.decoder import no_queue
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
+from weft.switch.realtime.compiling import Compiling
 from weft.switch.realtime.config import ProcessConfig
 from weft.switch.realtime.durations import Durations, lateness
 from weft.switch.realtime.layout import BATCH
@@ -26,6 +27,7 @@ from weft.switch.realtime.notifier import Notifier, PacketsOut
 from weft.switch.realtime.ports import PortSockets
 from weft.switch.realtime.traces import Traces
 
+PLAIN = "the program runs in the plain form, as Python, which takes some thousand packets a second"
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
@@ -70,6 +72,7 @@ class SwitchProcess:
             for place, port in self._ports.items()
             if port.ingress_delay_ns or port.ingress_loss
         ]
+        self._compiling = Compiling(self._run_machine_code, self._tell_not_compiled)
         # What comes to these goes over a port of its own first, which is like a link's far end.
         lines = -(-len(delayed) // ports_each)
         self.dataplane = Dataplane(
@@ -80,6 +83,7 @@ class SwitchProcess:
             frame_bytes=config.frame_bytes,
             drop_port=config.drop_port,
             priority_queues=config.priority_queues,
+            compiling=self._have_compiled if config.at_once else None,
         )
         self.dataplane.on_denied = self._tell_denied
         self.frame_bytes = self.dataplane.frame_bytes
@@ -145,6 +149,8 @@ class SwitchProcess:
         switch and the port, and whether the link is up."""
         self.say: Callable[[str], None] = to_stderr
         """What people are told by: of interfaces that are gone, of packets that no queue takes."""
+        self.note: Callable[[str], None] = lambda line: None
+        """What they are told by of what goes as it should."""
         self.controls = [
             SwitchControl(
                 self,
@@ -177,11 +183,13 @@ class SwitchProcess:
         if any(switch.cpu_port is not None for switch in self.config.switches):
             self.packets_out.compile()
         self._takes_requests = True
+        self._compiling.start()
         self._thread.start()
         self.notifier.start()
 
     def stop(self) -> None:
         """Stop forwarding and close the ports."""
+        self._compiling.stop()
         self._stopping = True
         self.sockets.wake()
         self._thread.join(TAKE_OVER_DEADLINE_S)
@@ -245,6 +253,39 @@ class SwitchProcess:
     ) -> None:
         """Hand a version to the packet loop."""
         self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
+        if fresh and not pipeline.compiled:
+            name = self.config.switches[switch].name
+            self.note(f"{name}: {PLAIN}, until its machine code is made")
+
+    def _have_compiled(self, pipeline: Pipeline) -> None:
+        pipeline.on_failure = lambda error: self.say(
+            f"{self._running(pipeline)}: the program's plain form fails, which loses packets: "
+            f"{error!r}"
+        )
+        self._compiling.want(pipeline)
+
+    def _run_machine_code(self, pipeline: Pipeline, address: int) -> None:
+        self.at_once(lambda: self.dataplane.run_machine_code(pipeline, address))
+        if names := self._running(pipeline):
+            self.note(f"{names}: the program runs as machine code from here on")
+
+    def _tell_not_compiled(self, pipeline: Pipeline, why: str) -> None:
+        names = self._running(pipeline) or "a program that no switch runs"
+        self.say(f"{names}: {PLAIN}, for good, as it cannot be compiled: {why}")
+
+    def _running(self, pipeline: Pipeline) -> str:
+        """Return the names of the switches that run a program."""
+        states = zip(self.config.switches, self.dataplane.states, strict=False)
+        return ", ".join(switch.name for switch, state in states if state.pipeline is pipeline)
+
+    def wait_for_code(self) -> None:
+        """Wait until all programs have been compiled. Raises RunError if one that a switch runs
+        cannot be."""
+        self._compiling.wait()
+        for state in self.dataplane.states:
+            if state.pipeline is not None and not state.pipeline.compiled:
+                names = self._running(state.pipeline)
+                raise RunError(f"{names}: {PLAIN}, as it could not be compiled")
 
     def _tell_denied(self, switch: int, priority: int, queues: int) -> None:
         name = self.config.switches[switch].name
@@ -385,6 +426,7 @@ class SwitchProcess:
                     "name": switch.name,
                     "device_id": switch.device_id,
                     "program_loaded": self.controls[number].program_loaded,
+                    **self.dataplane.form(number),
                     "drops": {
                         name: int(count)
                         for name, count in zip(

@@ -11,6 +11,7 @@ The lines, each of which is checked whole before anything is done:
   as compiling its program if that has not been done before;
 - ``trace SWITCH take``: the answer is that of `weft.switch.realtime.traces.Traces.take`;
 - ``trace SWITCH end``: the switch is traced no longer;
+- ``code``: the answer comes once all programs have been compiled (`ProcessConfig.at_once`);
 - ``captures end``: the captures inside the process are written out and end; the answer's
   ``captures`` says of each file what it holds and lost.
 
@@ -44,7 +45,7 @@ RETRY_S = 0.1
 """The pause before the next client is taken, if this process has no descriptor for one."""
 REQUESTS = (
     "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
-    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
+    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, code, or captures end"
 )
 SHOWN = 80
 """The most characters of a request, or of a word of it, that an error shows."""
@@ -131,6 +132,9 @@ class StatisticsSocket:
     def _done(self, line: bytes) -> dict[str, Any]:
         """Do what a line asks for, and return the answer."""
         try:
+            if line.split() == [b"code"]:  # it may take long, and others are to be answered
+                self._process.wait_for_code()
+                return {}
             with self._turn:
                 return done(self._process, line)
         except WeftError as error:

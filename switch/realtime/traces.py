@@ -1,6 +1,6 @@
 """Traces of the switches of a running process, started and taken by other threads.
 
-The traced form of a program is compiled before packets see it, beside the packet loop, which
+The traced form of a program is made before packets see it, beside the packet loop, which
 forwards meanwhile; between two batches the switch then changes over. Taking a trace copies its
 array between two batches; the events are decoded afterwards.
 """
@@ -38,7 +38,8 @@ class Traces:
     def start(self, name: str, packets: int = MOST_PACKETS) -> None:
         """Trace the next packets of a switch; a trace of it that goes on already ends.
 
-        Takes as long as compiling the program if its traced form has not been compiled before.
+        Takes as long as compiling the program if its traced form has not been compiled before,
+        unless programs run at once.
         Raises ``InputError``, ``ProgramError``.
         """
         control = self._control(name)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,9 +97,11 @@ def read_pcap(path: Path) -> list[bytes]:
     return frames
 
 
-def loaded(program: str, ports: int, *, plain: bool) -> tuple[Dataplane, SwitchControl]:
+def loaded(
+    program: str, ports: int, *, plain: bool, **options: Any
+) -> tuple[Dataplane, SwitchControl]:
     """A switch with ports from 1 on that runs a program."""
-    dataplane = Dataplane(1, 8, packets=64, plain=plain)
+    dataplane = Dataplane(1, 8, packets=64, plain=plain, **options)
     for port in range(1, ports + 1):
         dataplane.set_port(0, port, Queue())
     control = dataplane.control(0)

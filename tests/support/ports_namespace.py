@@ -44,12 +44,13 @@ def numbers(port: socket.socket) -> list[int]:
 
 
 def told(stream: IO[str]) -> queue.SimpleQueue[str]:
-    """The lines of a stream, which a thread reads."""
+    """The lines of a stream, which a thread reads, but for notes."""
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def read() -> None:
         for line in stream:
-            lines.put(line.strip())
+            if not line.startswith("weft: note:"):
+                lines.put(line.strip())
 
     threading.Thread(target=read, daemon=True).start()
     return lines

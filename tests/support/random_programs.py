@@ -36,6 +36,7 @@ from weft.switch.engine.control.entities import (
 )
 from weft.switch.engine.control.errors import NotFound
 from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane
 from weft.switch.engine.trace.decoder import describe_key
 
 Outcome = dict[str, Any]
@@ -74,10 +75,21 @@ def configure(control: SwitchControl, entries: Sequence[TableEntry], tame: bool)
 
 def run(program: str, wanted: RandomProgram, *, plain: bool) -> Outcome:
     """All that can be seen of a program's run."""
-    dataplane, control = loaded(program, PORTS, plain=plain)
+    return run_on(*loaded(program, PORTS, plain=plain), wanted)
+
+
+def run_on(
+    dataplane: Dataplane,
+    control: SwitchControl,
+    wanted: RandomProgram,
+    before: Callable[[int], None] = lambda number: None,
+) -> Outcome:
+    """The same of a program that a switch has; what is done before each frame is told its
+    number."""
     configure(control, wanted.entries, wanted.tame)
     sent: list[tuple[int, int, bytes]] = []
     for number, frame in enumerate(wanted.frames):
+        before(number)
         now_ns = number * 1_000_000
         dataplane.receive(0, 1, [frame], now_ns)
         left = sorted(dataplane.transmit(now_ns), key=lambda one: one.port)

@@ -193,6 +193,16 @@ class World(Protocol):
         """Return the packets and bytes that an interface of a host (`Topology.stations`) has
         sent."""
 
+    def plain(self) -> list[str]:
+        """Return the switches that are slow for now: their programs are yet to be compiled, and run
+        in the plain form meanwhile."""
+        return []
+
+    def wait_for_code(self) -> None:
+        """Return once all switches are as fast as they can be. Raises RunError if a program cannot
+        be compiled."""
+        return
+
     def start_trace(self, switch: str, packets: int) -> None:
         """Trace the next packets of a switch. Raises RunError if it cannot be traced."""
 

@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import pickle
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,16 @@ from weft.base.cache import cache_dir, mark_used
 from weft.base.deferred import wake
 from weft.base.errors import MachineError
 from weft.base.files import write_whole
-from weft.base.machine_code import Library, loaded_from, place_of
+from weft.base.machine_code import (
+    Addresses,
+    Library,
+    Unsuitable,
+    found_at,
+    loaded_from,
+    place_of,
+)
 from weft.switch.engine.codegen.generate import generate
-from weft.switch.engine.dataplane.layout import DROP_PORT
+from weft.switch.engine.dataplane.layout import DROP_PORT, RUN_INGRESS
 from weft.switch.engine.native.compiled import JIT
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.program import Program
@@ -39,7 +47,7 @@ class Pipeline:
 
     ``address`` is that of a C function int64(context, operation, switch, packet, other). Of a
     plain pipeline it is a callback into Python, which takes the GIL; errors are kept in
-    ``failures``.
+    ``failures``. A plain one may become a compiled one later, while no packet is under way.
     """
 
     program: Program
@@ -48,6 +56,14 @@ class Pipeline:
     compiled: bool
     keep: Any
     failures: list[BaseException] = field(default_factory=list)
+    on_failure: Callable[[BaseException], None] = lambda error: None
+    """Called with the first of them."""
+    plain_packets: Counter[int] = field(default_factory=Counter)
+    """By switch, how often packets have gone through the plain form's ingress."""
+
+    def run_machine_code(self, address: int) -> None:
+        """Be the machine code at an address from now on, in place of the plain form."""
+        self.address, self.compiled, self.keep = address, True, None
 
 
 def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
@@ -86,23 +102,47 @@ def store(source: str) -> Path:
 def load(program: Program, path: Path, *, plain: bool) -> Pipeline:
     """Return a program's source as what packets can run through. Raises ``ProgramError``."""
     try:
-        return _build_plain(program, path) if plain else _build_compiled(program, path)
+        if plain:
+            return _build_plain(program, path)
+        return Pipeline(program, path, compile_source(path), True, None)
     except MachineError:
         raise
     except Exception as error:  # numba and LLVM raise of all kinds
         raise ProgramError(f"the program cannot be compiled ({path}): {error}") from error
 
 
-def _build_compiled(program: Program, path: Path) -> Pipeline:
+def load_at_once(program: Program, path: Path) -> Pipeline:
+    """Return a program's source as machine code if that has been made before, and else in the plain
+    form. Raises ``ProgramError``."""
+    address = kept_code(path)
+    if address is None:
+        return load(program, path, plain=True)
+    return Pipeline(program, path, address, True, None)
+
+
+def kept_code(path: Path) -> int | None:
+    """Return where the machine code of a program's source is; None if it is yet to be made."""
+    found = found_at(place_of(JIT.folder, path.stem))
+    with contextlib.suppress(Unsuitable):  # it does not load here
+        return None if found is None else _only_address(found.loaded())
+    return None
+
+
+def compile_source(path: Path) -> int:
+    """Return where the machine code of a program's source is, which is made and kept if it has not
+    been before."""
     name = path.stem
 
     def compile_pipeline() -> Library:
         wake()
         return JIT.for_c(name, _import(path, name).pipeline)
 
-    loaded = loaded_from(place_of(JIT.folder, name), compile_pipeline)
+    return _only_address(loaded_from(place_of(JIT.folder, name), compile_pipeline))
+
+
+def _only_address(loaded: Addresses) -> int:
     ((address, _),) = loaded.values()
-    return Pipeline(program, path, address, True, None)
+    return address
 
 
 def _import(path: Path, name: str) -> ModuleType:
@@ -143,9 +183,13 @@ def _build_plain(program: Program, path: Path) -> Pipeline:
     pipeline = Pipeline(program, path, 0, False, None)
 
     def call(address: int, operation: int, switch: int, packet: int, other: int) -> int:
+        if operation == RUN_INGRESS:
+            pipeline.plain_packets[switch] += 1
         try:
             return run(address, operation, switch, packet, other)
         except BaseException as error:
+            if not pipeline.failures:
+                pipeline.on_failure(error)
             if len(pipeline.failures) < MOST_FAILURES:
                 pipeline.failures.append(error)
             return -1

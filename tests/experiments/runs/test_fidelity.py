@@ -27,6 +27,7 @@ def test_a_machine_with_time_to_spare_is_ok() -> None:
     ("change", "verdict", "word"),
     [
         ({"unplanned_losses": {"h3's socket": 2}}, "invalid", "h3's socket"),
+        ({"plain_packets": {"leaf1": 3}}, "invalid", "leaf1 took 3 packets in the plain form"),
         ({"cpu_busy": 0.99}, "invalid", "99%"),
         ({"cpu_busy": 0.93}, "strained", "93%"),
         ({"lateness_ns": {"switch_p99": 10_000_000}}, "strained", "10 ms"),

@@ -34,8 +34,8 @@ READY_LIMIT_S = 600.0
 takes a slow machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """How long the switch process may take to answer; one that has ended is noticed at once."""
-TRACE_DEADLINE_S = 600.0
-"""How long a trace may take to begin: a large program's traced form is compiled first."""
+COMPILING_DEADLINE_S = 600.0
+"""How long it may take until programs, or the traced form of a large one, have been compiled."""
 BMV2_UMASK = 0o077
 """The umask of BMv2, so that the sockets and logs that it makes in the run's folder belong to their
 owner alone."""
@@ -103,6 +103,7 @@ def builtin_config(
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "bypass_qdisc": bypass_qdisc,
         "priority_queues": topology.priority_queues,
+        "at_once": True,
         "switches": [
             {
                 "name": switch.name,
@@ -180,14 +181,24 @@ class BuiltinSwitches:
         """Return the statistics document of the process. Raises RunError if it does not answer."""
         return self.ask("")
 
+    def plain(self) -> list[str]:
+        """Return the switches whose programs run in the plain form."""
+        told = self.statistics()["switches"]
+        return [switch["name"] for switch in told if switch["form"] == "plain"]
+
+    def wait_for_code(self) -> None:
+        """Return once all programs have been compiled. Raises RunError if one cannot be."""
+        if self.plain():
+            self.ask("code", COMPILING_DEADLINE_S)
+
     def start_trace(self, switch: str, packets: int) -> None:
         """Trace the next packets of a switch. Raises RunError."""
-        self.ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
+        self.ask(f"trace {switch} start {packets}", COMPILING_DEADLINE_S)
 
     def take_trace(self, switch: str, *, end: bool) -> dict[str, Any]:
         """Return what has been traced since this was last called; ``end`` ends the trace. Raises
         RunError."""
-        taken = self.ask(f"trace {switch} take", TRACE_DEADLINE_S)
+        taken = self.ask(f"trace {switch} take", COMPILING_DEADLINE_S)
         if end:
             self.ask(f"trace {switch} end")
         return taken
@@ -278,6 +289,13 @@ class Bmv2Switches:
             )
             for switch, path in zip(topology.switches, self._sockets, strict=True)
         ]
+
+    def plain(self) -> list[str]:
+        """Return no switch: BMv2 compiles nothing."""
+        return []
+
+    def wait_for_code(self) -> None:
+        """Return at once."""
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every switch takes connections at its P4Runtime socket."""

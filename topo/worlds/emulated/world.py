@@ -359,9 +359,17 @@ class EmulatedWorld(World):
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.ask(request)
 
+    def plain(self) -> list[str]:
+        """See `World.plain`."""
+        return [] if self._switches is None else self._switches.plain()
+
+    def wait_for_code(self) -> None:
+        """See `World.wait_for_code`."""
+        if self._switches is not None:
+            self._switches.wait_for_code()
+
     def start_trace(self, switch: str, packets: int) -> None:
-        """See `World.start_trace`. The traced form of its program may have to be compiled first,
-        which takes seconds."""
+        """See `World.start_trace`."""
         self._builtin("be traced from here").start_trace(switch, packets)
 
     def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
