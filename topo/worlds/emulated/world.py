@@ -32,11 +32,7 @@ from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.host_sockets import HostSockets
 from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
 from weft.topo.worlds.emulated.machine import check_limits, check_machine
-from weft.topo.worlds.emulated.namespaces import (
-    in_namespace,
-    queue_drops,
-    read_counters,
-)
+from weft.topo.worlds.emulated.namespaces import in_namespace, queue_drops, read_counters
 from weft.topo.worlds.emulated.processes import RunProcess, blaming, stop_all
 from weft.topo.worlds.emulated.ranks import Ranks
 from weft.topo.worlds.emulated.runs import RunRecord
@@ -346,9 +342,7 @@ class EmulatedWorld(World):
     def switch_statistics(self) -> dict[str, Any]:
         """Return what the switches report of themselves: the built-in switch's statistics document,
         or the kernel's counts at BMv2's interfaces."""
-        if self._switches is None:
-            raise RunError("the emulated world is not up: enter it first")
-        return self._switches.statistics()
+        return _up(self._switches).statistics()
 
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; do nothing on BMv2."""
@@ -361,12 +355,11 @@ class EmulatedWorld(World):
 
     def plain(self) -> list[str]:
         """See `World.plain`."""
-        return [] if self._switches is None else self._switches.plain()
+        return _up(self._switches).plain()
 
     def wait_for_code(self) -> None:
         """See `World.wait_for_code`."""
-        if self._switches is not None:
-            self._switches.wait_for_code()
+        _up(self._switches).wait_for_code()
 
     def start_trace(self, switch: str, packets: int) -> None:
         """See `World.start_trace`."""
