@@ -186,30 +186,27 @@ class BuiltinSwitches:
         told = self.statistics()["switches"]
         return [switch["name"] for switch in told if switch["form"] == "plain"]
 
-    def wait_for_code(self) -> None:
-        """Return once all programs have been compiled. Raises RunError if one cannot be."""
-        if self.plain():
-            self.ask("code", COMPILING_DEADLINE_S)
-
     def start_trace(self, switch: str, packets: int) -> None:
         """Trace the next packets of a switch. Raises RunError."""
-        self.ask(f"trace {switch} start {packets}", COMPILING_DEADLINE_S)
+        self.ask(f"trace {switch} start {packets}")
 
     def take_trace(self, switch: str, *, end: bool) -> dict[str, Any]:
         """Return what has been traced since this was last called; ``end`` ends the trace. Raises
         RunError."""
-        taken = self.ask(f"trace {switch} take", COMPILING_DEADLINE_S)
+        taken = self.ask(f"trace {switch} take")
         if end:
             self.ask(f"trace {switch} end")
         return taken
 
-    def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
+    def ask(self, request: str) -> dict[str, Any]:
         """Return what the process answers to a request line of `weft.switch.realtime.statistics`,
         or to an empty one.
 
         Raises RunError if it does not answer, or refuses.
         """
         answer = bytearray()
+        compiles = request.startswith(("trace", "code"))
+        timeout_s = COMPILING_DEADLINE_S if compiles else ANSWER_DEADLINE_S
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                 connection.settimeout(timeout_s)
@@ -289,13 +286,6 @@ class Bmv2Switches:
             )
             for switch, path in zip(topology.switches, self._sockets, strict=True)
         ]
-
-    def plain(self) -> list[str]:
-        """Return no switch: BMv2 compiles nothing."""
-        return []
-
-    def wait_for_code(self) -> None:
-        """Return at once."""
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every switch takes connections at its P4Runtime socket."""

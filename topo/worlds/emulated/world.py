@@ -324,8 +324,7 @@ class EmulatedWorld(World):
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return what links lost that lose at random by themselves, by direction. What else is lost
-        on purpose, programs of switches lose and count."""
+        """See `World.fault_losses`: here it is links that lose at random by themselves."""
         losing = [each for each in self.topology.directions if each.link.loss]
         return losses_of(losing, self.switch_statistics()) if losing else {}
 
@@ -340,9 +339,10 @@ class EmulatedWorld(World):
         }
 
     def switch_statistics(self) -> dict[str, Any]:
-        """Return what the switches report of themselves: the built-in switch's statistics document,
-        or the kernel's counts at BMv2's interfaces."""
-        return _up(self._switches).statistics()
+        """See `World.switch_statistics`: of BMv2, the kernel's counts at its interfaces."""
+        if self._switches is None:
+            raise RunError("the emulated world is not up: enter it first")
+        return self._switches.statistics()
 
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; do nothing on BMv2."""
@@ -355,11 +355,11 @@ class EmulatedWorld(World):
 
     def plain(self) -> list[str]:
         """See `World.plain`."""
-        return _up(self._switches).plain()
+        return self._switches.plain() if isinstance(self._switches, BuiltinSwitches) else []
 
     def wait_for_code(self) -> None:
         """See `World.wait_for_code`."""
-        _up(self._switches).wait_for_code()
+        self.tell("code")
 
     def start_trace(self, switch: str, packets: int) -> None:
         """See `World.start_trace`."""
