@@ -46,6 +46,21 @@ table of several points."""
 MISSING = Text("-", style="dim")
 
 
+def empty_table(title: str, caption: str = "") -> Table:
+    """Return a table without columns, with a title above it and a caption below."""
+    return Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title=title,
+        title_style="bold",
+        title_justify="left",
+        caption=caption or None,
+        caption_justify="left",
+        caption_style="dim",
+    )
+
+
 def summary_table(results: Results) -> Table:
     """Return a table with one row a point and algorithm: times, goodput, bytes, losses.
 
@@ -59,17 +74,7 @@ def summary_table(results: Results) -> Table:
     several = len(points) > 1
     spread = any(len(each.runs) > 1 for each in summaries)
     swept = results.swept if several else []
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        title=_title(results, several),
-        title_style="bold",
-        title_justify="left",
-        caption=_caption(summaries, several),
-        caption_justify="left",
-        caption_style="dim",
-    )
+    table = empty_table(_title(results, several), _caption(summaries, several))
     for name in swept:
         table.add_column(name.replace("-", "\n"), justify="right", no_wrap=True)
     for name in ("algorithm", "data"):

@@ -236,6 +236,7 @@ def test_every_rank_hears_of_one_that_dies_by_name(net: Net, tmp_path: Path, how
     script.write_text(DIES)
     output = io.StringIO()
     found = net.torch_run(script, how, output=output, errors=output)
+    assert found.fidelity.verdict == "failed", "as of all runs that fail"
     told = [line for line in output.getvalue().splitlines() if " s: " in line]
     assert len(told) == 3, output.getvalue()
     for line in told:

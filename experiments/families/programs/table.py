@@ -2,23 +2,19 @@
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.table import Table
 
 from weft.base.units import format_duration, format_size
 from weft.experiments.families.programs.metrics import METRICS
 from weft.experiments.families.programs.results import TorchRun
 from weft.experiments.results.summary import TIERS, byte_unit, three_digits
+from weft.experiments.results.table import empty_table
 
 MOST_LOSSES = 6
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], caption: str = "") -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title,
-        title_style="bold", title_justify="left", caption=caption or None, caption_justify="left",
-        caption_style="dim",
-    )  # fmt: skip
+    table = empty_table(title, caption)
     for name in left:
         table.add_column(name)
     for name in right:

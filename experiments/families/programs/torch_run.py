@@ -114,6 +114,13 @@ def _result(
     groups = {backend: len(names) for backend, names in sorted(made.items())}
     notes += notes_on_backends(groups, options.backend)
     notes += fixed_point_notes(found)
+    fidelity = verdict(
+        net.scenario,
+        seen.reports,
+        seen.counts,
+        ranks.evidence,
+        max((rank.total_ns for rank in found), default=0) or None,
+    )
     return TorchRun(
         script=words[0],
         arguments=[*words[1:]],
@@ -126,13 +133,7 @@ def _result(
         ranks=found,
         links=links,
         tiers=tier_bytes(links),
-        fidelity=verdict(
-            net.scenario,
-            seen.reports,
-            seen.counts,
-            ranks.evidence,
-            max((rank.total_ns for rank in found), default=0) or None,
-        ),
+        fidelity=fidelity if failed is None else fidelity.of_failed(),
         management_bytes=gathering.managed_bytes,
         groups_in_switches=gathering.trees.most_groups,
         groups=groups,
