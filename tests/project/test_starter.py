@@ -26,6 +26,7 @@ SET_UP = ["venv", "pip", "venv", "pip"]
 PYTHON = """#!/bin/sh
 # Stands for .venv/bin/python: says how it was called.
 case "$*" in
+    *compileall*) ;;
     *pip*) echo "pip $*" >>"$LOG"; exit "${PIP_STATUS:-0}";;
     *prepare*) ;;
     *sysconfig*) mkdir -p "$(dirname "$0")/../packages"; echo "$(dirname "$0")/../packages";;
