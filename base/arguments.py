@@ -7,7 +7,7 @@ from numbers import Real
 from operator import index
 from typing import Any
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 
 
@@ -30,7 +30,8 @@ def seconds(name: str, value: object, most_s: float) -> float:
     """Return a number of seconds from 0 on. Raises `InputError` for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{name} {shown(value)} is no number of seconds, like 0.5")
-    refuse(not 0 <= value <= most_s, f"{name} {value:g} s: 0 to {most_s:g} are possible")
+    if not 0 <= value <= most_s:
+        raise InputError(f"{name} {value:g} s: 0 to {most_s:g} are possible")
     return float(value)
 
 

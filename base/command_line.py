@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 Text = Optional[str]  # noqa: UP045
 Place = Text
@@ -45,9 +45,9 @@ def macros(define: Sequence[str] | None, option: str = "-D") -> dict[str, str | 
     """Return the macros that an option defines, by name. Raises `InputError` for what is none."""
     pairs = [text.partition("=") for text in define or []]
     for key, equals, value in pairs:
-        refuse(
-            not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII),
-            f"{option} {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
-            f"digits and _, like {'-D ' if option == '-D' else ''}PORTS=64",
-        )
+        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+            raise InputError(
+                f"{option} {key + equals + value!r}: write NAME or NAME=VALUE, the name of "
+                f"letters, digits and _, like {'-D ' if option == '-D' else ''}PORTS=64"
+            )
     return {key: value if equals else None for key, equals, value in pairs}

@@ -110,10 +110,9 @@ def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
     lacking = [name for name in needs if not hasattr(one, name)]
     if lacking:
         raise TypeError(f"it is of type {type(one).__name__}, without {', '.join(lacking)}")
-    refuse(
-        not (isinstance(one.name, str) and _NAME.fullmatch(one.name)),
-        f"its name is {one.name!r}: let it be letters, digits, - and _, a letter first",
-        ValueError,
-    )
+    if not (isinstance(one.name, str) and _NAME.fullmatch(one.name)):
+        raise ValueError(
+            f"its name is {one.name!r}: let it be letters, digits, - and _, a letter first"
+        )
     refuse(one.name in taken, f"there is a {one.name!r} already: give it another name", ValueError)
     return str(one.name)

@@ -10,7 +10,7 @@ from dataclasses import Field, dataclass, fields, replace
 from dataclasses import field as dataclass_field
 from typing import Any, TypeVar, cast
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import (
     format_duration,
     format_rate,
@@ -87,7 +87,10 @@ def _sizes(name: str, value: Any) -> tuple[int, ...]:
         raise InputError(
             f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3"
         )
-    refuse(not items, f"{name} [] is an empty list: name sizes, or leave it out and name one size")
+    if not items:
+        raise InputError(
+            f"{name} [] is an empty list: name sizes, or leave it out and name one size"
+        )
     try:
         return tuple(parse_size(item, "size") for item in items)
     except InputError as error:
@@ -132,10 +135,8 @@ def whole(name: str, value: Any, low: float, high: float) -> None:
 
 
 def _check_seconds(name: str, value: Any, low: float, high: float) -> None:
-    refuse(
-        not low < value <= high,
-        f"{name} {value} s is out of range: more than {low}, at most {high}",
-    )
+    if not low < value <= high:
+        raise InputError(f"{name} {value} s is out of range: more than {low}, at most {high}")
 
 
 def _in_units(*units: tuple[str, int]) -> Callable[[Any], str]:

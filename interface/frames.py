@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 
 if TYPE_CHECKING:  # it takes most of a second to import
@@ -26,10 +26,10 @@ def frame_bytes(packet: Any, most: int) -> bytes:
                 "frame's bytes"
             )
         frame = bytes(packet)
-    refuse(
-        not LEAST_BYTES <= len(frame) <= most,
-        f"a frame of {len(frame)} bytes: from {LEAST_BYTES} to {most} bytes can be sent here",
-    )
+    if not LEAST_BYTES <= len(frame) <= most:
+        raise InputError(
+            f"a frame of {len(frame)} bytes: from {LEAST_BYTES} to {most} bytes can be sent here"
+        )
     return frame
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.base import arguments as given
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.units import format_rate, parse_rate, parse_size, shown
 from weft.controller import LinkCounters
@@ -214,11 +214,11 @@ class LinkHandle:
                 f"to the link's own, {format_rate(most)}; fail() lets it carry nothing"
             )
         switches = {switch.name for switch in self._net.topology.switches}
-        refuse(
-            not set(self._link.nodes) <= switches,
-            f"link {self.name}: a host sends at the rate of its interface; links between switches "
-            "can be slowed",
-        )
+        if not set(self._link.nodes) <= switches:
+            raise InputError(
+                f"link {self.name}: a host sends at the rate of its interface; links between "
+                "switches can be slowed"
+            )
         with self._net.in_turn("set_rate"):
             self._net.backend.set_rates({self.ends: rate_bps, self.ends[::-1]: rate_bps})
 

@@ -18,12 +18,11 @@ def fabric_program() -> Path:
 
     Raises `MachineError` if it is not there.
     """
-    refuse(
-        not _PROGRAM.is_file(),
-        f"{_PROGRAM} is missing: run Weft from its checkout, or install it again with "
-        "'pip install --force-reinstall'",
-        MachineError,
-    )
+    if not _PROGRAM.is_file():
+        raise MachineError(
+            f"{_PROGRAM} is missing: run Weft from its checkout, or install it again with "
+            "'pip install --force-reinstall'"
+        )
     return _PROGRAM.resolve()
 
 
@@ -61,11 +60,11 @@ def check_carried(topology: Topology) -> None:
         if interface is None:
             continue
         name = f"{host.name} has"
-        refuse(
-            not interface.address,
-            f"{what}, which forwards IPv4, and {name} {interface.addresses} there: give it an "
-            f"address of IPv4, or {instead}",
-        )
+        if not interface.address:
+            raise InputError(
+                f"{what}, which forwards IPv4, and {name} {interface.addresses} there: give it an "
+                f"address of IPv4, or {instead}"
+            )
         refuse(
             interface.ipv6 is not None,
             f"{what}, which forwards IPv4 alone, and {name} {interface.ip6} there: leave that out, "

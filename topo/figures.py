@@ -42,10 +42,10 @@ def with_cpu_port(topology: Topology, port: int) -> Topology:
     """Return the network with another number of the port to the controller. Raises InputError for
     one that there cannot be, or that a link has."""
     port = whole("CPU port", port, str(CPU_PORT))
-    refuse(
-        not 0 < port < DROP_PORT,
-        f"CPU port {port}: the numbers are 1 to {DROP_PORT - 1}; {DROP_PORT} means drop",
-    )
+    if not 0 < port < DROP_PORT:
+        raise InputError(
+            f"CPU port {port}: the numbers are 1 to {DROP_PORT - 1}; {DROP_PORT} means drop"
+        )
     for direction in topology.directions:
         node, number = direction.source.node, direction.source.number
         if number == port and isinstance(topology.nodes[node], Switch):
@@ -60,8 +60,6 @@ def with_priority_queues(topology: Topology, queues: int) -> Topology:
     """Return the network with so many queues at each port of its switches, of priorities from 0 on.
     Raises InputError for a number that there cannot be."""
     queues = whole("priority queues", queues, "8")
-    refuse(
-        not 1 <= queues <= MOST_PRIORITY_QUEUES,
-        f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}",
-    )
+    if not 1 <= queues <= MOST_PRIORITY_QUEUES:
+        raise InputError(f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}")
     return replace(topology, priority_queues=queues)

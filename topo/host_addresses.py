@@ -72,7 +72,8 @@ class Attachment:
         if value is None:
             return place, None
         texts = [value] if isinstance(value, str) else value
-        refuse(not texts, f"{place} is empty: leave it out, or write {NO_ADDRESS!r}")
+        if not texts:
+            raise InputError(f"{place} is empty: leave it out, or write {NO_ADDRESS!r}")
         return place, texts
 
 
@@ -278,10 +279,10 @@ def _ipv4_interface(what: str, text: str) -> IPv4Interface:
             f"2001:db8::7/64 for IPv6, or {NO_ADDRESS!r}"
         ) from None
     refuse("/" not in text, f"{what} has no prefix length: write it like 10.0.1.7/24")
-    refuse(
-        not 8 <= found.network.prefixlen <= PAIR_BITS,
-        f"{what}: a prefix length is 8 to {PAIR_BITS}, so that there is room for a gateway",
-    )
+    if not 8 <= found.network.prefixlen <= PAIR_BITS:
+        raise InputError(
+            f"{what}: a prefix length is 8 to {PAIR_BITS}, so that there is room for a gateway"
+        )
     refuse(
         found.ip.is_multicast
         or found.ip.is_loopback
@@ -310,10 +311,11 @@ def _ipv6_interface(what: str, text: str) -> IPv6Interface:
     refuse("/" not in text, f"{what} has no prefix length: write it like 2001:db8::7/64")
     least, most = IPV6_BITS
     bits = found.network.prefixlen
-    refuse(
-        not least <= bits <= most,
-        f"{what}: a prefix length of IPv6 is {least} to {most}, so that there is room for another",
-    )
+    if not least <= bits <= most:
+        raise InputError(
+            f"{what}: a prefix length of IPv6 is {least} to {most}, so that there is room for "
+            "another"
+        )
     refuse(
         found.ip.is_link_local or found.ip.scope_id is not None,
         f"{what} is a link-local address, which every interface with IPv6 has by itself: give it "

@@ -87,11 +87,11 @@ def check_path_mtu(path_mtu: int) -> None:
 def check_link_mtu(link_mtu: int, path_mtu: int) -> None:
     """Raise InputError unless a veth takes this IP MTU and RoCE packets of that size fit in it."""
     least = path_mtu + ROCE_OVERHEAD_BYTES
-    refuse(
-        not least <= link_mtu <= MAX_LINK_MTU,
-        f"link MTU {link_mtu}: RoCE packets of {path_mtu} bytes need at least {least}, "
-        f"and a veth takes at most {MAX_LINK_MTU}",
-    )
+    if not least <= link_mtu <= MAX_LINK_MTU:
+        raise InputError(
+            f"link MTU {link_mtu}: RoCE packets of {path_mtu} bytes need at least {least}, "
+            f"and a veth takes at most {MAX_LINK_MTU}"
+        )
 
 
 def is_patched(link: Link, topology: Topology, links: LinkKind) -> bool:

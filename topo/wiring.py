@@ -125,7 +125,10 @@ class _Build:
         document = self._document
         names = [*document.hosts, *document.switches]
         for kind, some in (("hosts", document.hosts), ("switches", document.switches)):
-            refuse(not some, f"{kind} are missing: a network has at least one host and one switch")
+            if not some:
+                raise InputError(
+                    f"{kind} are missing: a network has at least one host and one switch"
+                )
             for name in some:
                 if not NODE_NAME.fullmatch(name):
                     raise InputError(
@@ -147,7 +150,8 @@ class _Build:
             raise InputError(f"name {shown(document.name)} is no name")
         for name, program in document.programs.items():
             self._check_node("programs", name, self._switches, "switch")
-            refuse(not program, f"programs.{name} is empty: name a P4 file, or leave it out")
+            if not program:
+                raise InputError(f"programs.{name} is empty: name a P4 file, or leave it out")
 
     def _check_node(self, place: str, name: str, known: Mapping[str, int], kind: str) -> None:
         if name not in known:
@@ -223,11 +227,11 @@ class _Build:
                     name not in each.ends or name not in self._switches,
                     f"{each.place}.ports: {name!r} is no switch of this link",
                 )
-                refuse(
-                    not 0 <= port <= MAX_PORTS,
-                    f"{each.place}.ports.{name} {port}: a port is 1 to {MAX_PORTS}, or 0 of a "
-                    "switch with a program of its own",
-                )
+                if not 0 <= port <= MAX_PORTS:
+                    raise InputError(
+                        f"{each.place}.ports.{name} {port}: a port is 1 to {MAX_PORTS}, or 0 of a "
+                        "switch with a program of its own"
+                    )
                 taken = self._ports[name].setdefault(port, each.place)
                 refuse(
                     taken != each.place,

@@ -17,7 +17,7 @@ from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.relay import Lanes
 from weft.agents.transport.types import RemoteQueuePair, TransportMisuse
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -256,10 +256,10 @@ class Communicator(Members):
         epoch: int = 1,
     ) -> None:
         whole_number("communicator: epoch", epoch)
-        refuse(
-            not 0 <= rank < len(addresses),
-            f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}",
-        )
+        if not 0 <= rank < len(addresses):
+            raise InputError(
+                f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}"
+            )
         self.rank = rank
         self.addresses = tuple(addresses)
         self.servers = tuple(servers)

@@ -90,10 +90,11 @@ class FlowGraph:
         columns = (self.destination, self.size_bytes, self.delay_ns, self.needed)
         lengths = {len(column) for column in columns}
         refuse(
-            not (lengths == {tasks} and {len(self.event), len(self.waiting)} == {edges}),
+            lengths != {tasks} or {len(self.event), len(self.waiting)} != {edges},
             "flows: columns of different lengths",
         )
-        refuse(not 0 < tasks <= MAX_TASKS, f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
+        if not 0 < tasks <= MAX_TASKS:
+            raise InputError(f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
         for column in (self.follows, self.multicast, self.pool):
             refuse(column and len(column) != tasks, "flows: columns of different lengths")
         self._check_tasks()
@@ -110,9 +111,9 @@ class FlowGraph:
         except (OverflowError, TypeError, ValueError) as error:
             raise InputError(f"flows: a number is out of range: {error}") from None
         ranks = np.concatenate([table.source, table.destination])
-        times = int(np.sum(table.delay_ns.astype(np.float64)) < MAX_TIME_NS)
+        total_ns = np.sum(table.delay_ns.astype(np.float64))
         refuse(
-            not (ranks.min() >= 0 and table.delay_ns.min() >= 0 and times),
+            ranks.min() < 0 or table.delay_ns.min() < 0 or total_ns >= MAX_TIME_NS,
             "flows: a rank or a time is out of range",
         )
         wait = table.source == table.destination
@@ -135,10 +136,10 @@ class FlowGraph:
                 and self.places.memory[task] == 1
                 and self.places.offset[task] == self.places.target[followed]
             )
-            refuse(
-                not fits,
-                f"flow {task} follows {followed}, which does not bring its bytes to its source",
-            )
+            if not fits:
+                raise InputError(
+                    f"flow {task} follows {followed}, which does not bring its bytes to its source"
+                )
 
     def _check_multicasts(self) -> None:
         for number, cast in enumerate(self.multicasts):
@@ -147,10 +148,11 @@ class FlowGraph:
                 columns += [self.places.memory, self.places.offset]
             alike = all(len({column[flow] for flow in cast.flows}) == 1 for column in columns)
             apart = len({*cast.destinations, cast.source}) == len(cast.flows) + 1
-            refuse(
-                not (cast.flows and alike and apart and self.places is not None),
-                f"multicast {number}: its flows are not of the same bytes from one rank to others",
-            )
+            if not (cast.flows and alike and apart and self.places is not None):
+                raise InputError(
+                    f"multicast {number}: its flows are not of the same bytes from one rank to "
+                    "others"
+                )
 
     def _check_places(self) -> None:
         places = self.places
@@ -168,7 +170,8 @@ class FlowGraph:
             np.array(column, np.int64)[flows]
             for column in (places.memory, places.offset, places.target)
         )
-        refuse(not np.isin(memory, (0, 1)).all(), "flows: a memory that there is not")
+        if not np.isin(memory, (0, 1)).all():
+            raise InputError("flows: a memory that there is not")
         size = table.size_bytes[flows]
         outside = (
             (np.minimum(offset, target) < 0)
@@ -202,11 +205,11 @@ class FlowGraph:
                     for rank, offset, target in zip(ranks, each.offset, each.target, strict=True)
                 )
             )
-            refuse(
-                not fits,
-                f"sum {number}: it is no wait of each rank with whole float32 numbers in the "
-                "memory of each",
-            )
+            if not fits:
+                raise InputError(
+                    f"sum {number}: it is no wait of each rank with whole float32 numbers in the "
+                    "memory of each"
+                )
         sum_of: dict[int, int] = {}
         for number, each in enumerate(self.sums):
             for wait in each.waits:
@@ -221,7 +224,8 @@ class FlowGraph:
             if pool == NONE:
                 continue
             needs = f"task {task} needs a workgroup of pool {pool}"
-            refuse(not 0 <= pool < len(self.pools), f"{needs}: {there}")
+            if not 0 <= pool < len(self.pools):
+                raise InputError(f"{needs}: {there}")
             refuse(
                 self.source[task] != self.destination[task] or task in self.sum_of,
                 f"{needs}: neither flows nor waits of a sum need any",
@@ -231,13 +235,11 @@ class FlowGraph:
         table, tasks = self.table, len(self.source)
         for column in (table.cause, table.waiting):
             refuse(
-                not (not len(column) or (column.min() >= 0 and column.max() < tasks)),
+                len(column) and (column.min() < 0 or column.max() >= tasks),
                 f"flows: a dependency on what is none of the {tasks}",
             )
-        refuse(
-            not np.isin(table.event, (DONE, RECEIVED)).all(),
-            "flows: a dependency on an event that is none",
-        )
+        if not np.isin(table.event, (DONE, RECEIVED)).all():
+            raise InputError("flows: a dependency on an event that is none")
         wait = table.source == table.destination
         refuse(
             (wait[table.cause] & (table.event == RECEIVED)).any(),

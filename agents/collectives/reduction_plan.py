@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.agents.collectives.names import MAX_SPLIT, OPS, REDUCING
 from weft.agents.collectives.sums import DTYPES, ReductionKind
-from weft.base.errors import ProtocolError, refuse
+from weft.base.errors import InputError, ProtocolError, refuse
 from weft.base.jit import Words
 
 MAX_CHUNKS = 1 << 20
@@ -78,13 +78,13 @@ class Terms:
             ProtocolError: the bytes encode no terms, or terms that no operation can have.
         """
         refuse(
-            not (len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8)),
+            len(data) < _HEAD.size or (len(data) - _HEAD.size) % 8,
             f"OPEN with terms of {len(data)} bytes",
             ProtocolError,
         )
         collective, op, dtype, _, size, servers, *numbers = _HEAD.unpack_from(data)
         refuse(
-            not (collective < len(REDUCING) and op < len(OPS) and (dtype < len(DTYPES))),
+            collective >= len(REDUCING) or op >= len(OPS) or dtype >= len(DTYPES),
             f"OPEN for collective {collective}, op {op}, dtype {dtype}, which do not exist",
             ProtocolError,
         )
@@ -142,9 +142,10 @@ def terms_of(
         InputError: there is no such operation.
     """
     reduction = ReductionKind(dtype, op)
-    refuse(
-        not servers, f"{collective} by optcast needs reduction servers; the communicator has none"
-    )
+    if not servers:
+        raise InputError(
+            f"{collective} by optcast needs reduction servers; the communicator has none"
+        )
     pieces = split or min(servers, MAX_SPLIT)
     total = sum(counts) * reduction.item_bytes
     if not block_bytes:

@@ -193,14 +193,10 @@ class Request:
             raise InputError(
                 f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
             )
-        refuse(
-            not is_number(self.dtype),
-            f"dtype {self.dtype!r} is no numpy type of numbers, like float32",
-        )
-        refuse(
-            not (self.collective not in REDUCING or is_float(self.dtype) or is_integer(self.dtype)),
-            f"dtype {self.dtype!r} cannot be reduced: integers and floats can",
-        )
+        if not is_number(self.dtype):
+            raise InputError(f"dtype {self.dtype!r} is no numpy type of numbers, like float32")
+        if self.collective in REDUCING and not (is_float(self.dtype) or is_integer(self.dtype)):
+            raise InputError(f"dtype {self.dtype!r} cannot be reduced: integers and floats can")
 
     @property
     def item_bytes(self) -> int:
@@ -216,7 +212,7 @@ class Request:
         """
         counts = self.counts
         refuse(
-            not (self.collective not in ROOTED or self.root < size),
+            self.collective in ROOTED and self.root >= size,
             f"root {self.root} of {size} ranks: choose 0 to {size - 1}",
         )
         if self.flows is not None:
@@ -290,9 +286,9 @@ def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, wha
     wanted = dtype_of(request.dtype)
     refuse(array.dtype != wanted, f"{what}: its elements are {array.dtype}, the request's {wanted}")
     refuse(array.size != count, f"{what}: it has {array.size} elements; {count} are needed")
-    refuse(
-        not (array.flags.c_contiguous and array.flags.writeable),
-        f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
-        "pass a C-contiguous array that may be written, such as array.copy()",
-    )
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        raise InputError(
+            f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
+            "pass a C-contiguous array that may be written, such as array.copy()"
+        )
     return np.asarray(array).reshape(-1).view(np.uint8)

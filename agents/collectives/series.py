@@ -8,7 +8,7 @@ from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class Series:
         at_once: int = 1,
         waits: Sequence[Sequence[int]] = (),
     ) -> None:
-        refuse(not 1 <= at_once <= MAX_AT_ONCE, f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}")
+        if not 1 <= at_once <= MAX_AT_ONCE:
+            raise InputError(f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}")
         refuse(
             any(places < 1 for each in waits for places in each),
             f"waits {waits}: a job can wait for those before it, 1 place or more",

@@ -60,7 +60,7 @@ class Subgroups:
     ) -> None:
         path_mtu = communicator.endpoint.path_mtu
         refuse(
-            not (chunk_bytes <= path_mtu or not chunk_bytes % path_mtu),
+            chunk_bytes > path_mtu and chunk_bytes % path_mtu,
             f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
             f"choose at most {path_mtu}, or a multiple of it",
         )

@@ -217,7 +217,8 @@ class SymmetricMemory(EndpointAgent):
             InputError: there is no such flag.
         """
         flags = self._state(peer).flags
-        refuse(not 0 <= flag < flags, f"flag {flag}: there are {flags}, from 0 on")
+        if not 0 <= flag < flags:
+            raise InputError(f"flag {flag}: there are {flags}, from 0 on")
         self._ask(peer, _Signal(_SIGNAL.pack(MAGIC, _ADD if add else _SET, flag, value & MASK)))
 
     def put_signal(
@@ -243,10 +244,8 @@ class SymmetricMemory(EndpointAgent):
         Raises:
             InputError: there is no such flag or comparison.
         """
-        refuse(
-            not 0 <= flag < len(self.flags),
-            f"flag {flag}: there are {len(self.flags)}, from 0 on",
-        )
+        if not 0 <= flag < len(self.flags):
+            raise InputError(f"flag {flag}: there are {len(self.flags)}, from 0 on")
         if comparison not in _COMPARED:
             raise InputError(f"comparison {comparison!r}: choose from {', '.join(_COMPARED)}")
         if not self._waits:

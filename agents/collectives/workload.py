@@ -98,21 +98,21 @@ class Workload:
         elif self._reducing and is_float(request.dtype):
             exact = 2 ** significand_bits(request.dtype)
             self._magnitude = min(_MAX_MAGNITUDE, exact // size)
-            refuse(
-                not self._magnitude,
-                f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked",
-            )
+            if not self._magnitude:
+                raise InputError(
+                    f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked"
+                )
 
     def _check_gradients(self) -> None:
         """Raise InputError unless sums of the data are floating-point numbers."""
         request, data = self.request, self._data
         if data not in DATA:
             raise InputError(f"data {data!r}: choose from {', '.join(DATA)}")
-        refuse(
-            not (is_float(request.dtype) and request.op in ("sum", "average")),
-            f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
-            " floating-point numbers; choose another dtype or op, or data exact",
-        )
+        if not (is_float(request.dtype) and request.op in ("sum", "average")):
+            raise InputError(
+                f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
+                " floating-point numbers; choose another dtype or op, or data exact"
+            )
         most = int(2.0 ** (largest_power(request.dtype) - 1) / LARGEST[data])
         refuse(
             self.size > most,

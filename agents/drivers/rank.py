@@ -375,6 +375,5 @@ def _run_between_two(requests: Sequence[Request]) -> None:
                     receiver.receive(batch, now_ns)
         for agent in agents:
             event = agent.next_event()
-            refuse(
-                not isinstance(event, Done), f"warming up {request.algorithm}: {event}", RunError
-            )
+            if not isinstance(event, Done):
+                raise RunError(f"warming up {request.algorithm}: {event}")

@@ -26,7 +26,7 @@ from weft.agents.operators.computation import (
 from weft.agents.operators.operator import Operator, Sizes
 from weft.agents.operators.registry import operator_named
 from weft.agents.operators.tasks import compute_ns, in_order
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 
 Event = tuple[int, int]
 
@@ -112,11 +112,11 @@ def operator_for(
         InputError: sizes that ranks or tiles do not divide, too many tiles, or workgroups that
             only send where none is left to compute.
     """
-    refuse(
-        not 0 <= way.senders < device.workgroups,
-        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute; "
-        f"choose 0 to {device.workgroups - 1}",
-    )
+    if not 0 <= way.senders < device.workgroups:
+        raise InputError(
+            f"senders {way.senders} of {device.workgroups} workgroups: one at least has to "
+            f"compute; choose 0 to {device.workgroups - 1}"
+        )
     if way.adds_in_switches and operator_named(name).finishes:
         sizes = replace(sizes, combines=True)
     operator = operator_of(name, sizes, ranks, seed)

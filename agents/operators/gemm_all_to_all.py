@@ -25,7 +25,7 @@ from weft.agents.operators.operator import (
     remembered,
 )
 from weft.agents.operators.tasks import cut
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 TILE_ROWS = 4
 MOST_GATES = 1 << 26
@@ -68,10 +68,8 @@ class GemmAllToAll(Operator):
         self._own_tokens = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         divided(sizes.width, 1, "width", "operation")
         divided(sizes.inner, 1, "inner", "operation")
-        refuse(
-            not 1 <= sizes.top_k <= sizes.experts,
-            f"top-k {sizes.top_k}: a token goes to 1 to {sizes.experts} experts",
-        )
+        if not 1 <= sizes.top_k <= sizes.experts:
+            raise InputError(f"top-k {sizes.top_k}: a token goes to 1 to {sizes.experts} experts")
         refuse(
             sizes.batch_size * sizes.experts > MOST_GATES,
             f"batch-size {sizes.batch_size} and experts {sizes.experts}: each token is weighed for "

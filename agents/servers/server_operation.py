@@ -21,7 +21,7 @@ from weft.agents.collectives.reduction_plan import Contributor, ReductionPlan
 from weft.agents.collectives.sums import Bytes
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError, refuse
+from weft.base.errors import InputError, ProtocolError, refuse
 
 
 class ServerMembers(Members):
@@ -35,10 +35,8 @@ class ServerMembers(Members):
     def __init__(
         self, endpoint: Endpoint, index: int, addresses: Sequence[int], servers: Sequence[int]
     ) -> None:
-        refuse(
-            not 0 <= index < len(servers),
-            f"server {index}: the job has servers 0 to {len(servers) - 1}",
-        )
+        if not 0 <= index < len(servers):
+            raise InputError(f"server {index}: the job has servers 0 to {len(servers) - 1}")
         self.index = index
         own = len(addresses) + index
         others = (each for each in range(len(addresses) + len(servers)) if each != own)

@@ -63,20 +63,16 @@ def make_job(
         )
     _check_epoch(epoch)
     refuse(
-        not (1 <= slots <= MOST_SLOTS and (not slots & slots - 1)),
+        slots < 1 or slots > MOST_SLOTS or slots & slots - 1,
         f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}",
         TransportMisuse,
     )
-    refuse(
-        not 1 <= values <= path_mtu // 4,
-        f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes",
-        TransportMisuse,
-    )
-    refuse(
-        not (1 <= ranks <= MOST_RANKS and 0 <= rank < ranks),
-        f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}",
-        TransportMisuse,
-    )
+    if not 1 <= values <= path_mtu // 4:
+        raise TransportMisuse(
+            f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes"
+        )
+    if not (1 <= ranks <= MOST_RANKS and 0 <= rank < ranks):
+        raise TransportMisuse(f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}")
     table = np.zeros(slots, at_job.Slot.dtype)
     table["round"] = np.arange(slots)
     queue = np.zeros(slots, np.int64)
@@ -107,7 +103,8 @@ def make_job(
 
 
 def _check_epoch(epoch: int) -> None:
-    refuse(not 1 <= epoch < 1 << 32, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}", TransportMisuse)
+    if not 1 <= epoch < 1 << 32:
+        raise TransportMisuse(f"epoch {epoch}: it is 1 to {(1 << 32) - 1}")
 
 
 @dataclass(eq=False)
@@ -215,7 +212,8 @@ class AggregationQueuePair(Posting):
             TransportMisuse: the epoch makes no sense, or the job may not move.
         """
         _check_epoch(epoch)
-        refuse(not self._job.state.keep_table, "the job may not move", TransportMisuse)
+        if not self._job.state.keep_table:
+            raise TransportMisuse("the job may not move")
         if self.error:
             return
         self.epoch = self._job.state.epoch = epoch
@@ -256,12 +254,11 @@ class AggregationQueuePair(Posting):
             if not (len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count)):
                 raise TransportMisuse(f"{count} values are no {ranks} shards of {list(shards)}")
             mine = shards[rank]
-        refuse(
-            not (_items(result, kind, "result") == mine and result.flags.writeable),
-            f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
-            f" {mine} that may be written",
-            TransportMisuse,
-        )
+        if _items(result, kind, "result") != mine or not result.flags.writeable:
+            raise TransportMisuse(
+                f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
+                f" {mine} that may be written"
+            )
         refuse(np.may_share_memory(values, result), "values and result overlap", TransportMisuse)
         adding = set(range(ranks) if contributors is None else contributors)
         if not adding <= set(range(ranks)) or not (adding or shards is not None):

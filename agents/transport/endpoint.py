@@ -300,8 +300,10 @@ class Endpoint:
         index = len(self._queue_pairs)
         number = self.state.first_number + index
         port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
-        refuse(not 0 < port < 1 << 16, f"UDP source port {port}: it is 1 to 65535", TransportMisuse)
-        refuse(not 0 <= tos < 256, f"TOS {tos}: it is 0 to 255", TransportMisuse)
+        if not 0 < port < 1 << 16:
+            raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
+        if not 0 <= tos < 256:
+            raise TransportMisuse(f"TOS {tos}: it is 0 to 255")
         refuse(
             index == _MAXIMUM_QUEUE_PAIRS,
             f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs",

@@ -344,17 +344,14 @@ class UdQueuePair(Posting):
         if length is None:
             length = region.length - offset
         memory = self._endpoint.memory_of(region, offset, length)
-        refuse(
-            not 1 <= chunk_bytes <= self._endpoint.path_mtu,
-            f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
-            " the path MTU",
-            TransportMisuse,
-        )
+        if not 1 <= chunk_bytes <= self._endpoint.path_mtu:
+            raise TransportMisuse(
+                f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
+                " the path MTU"
+            )
         end = first_chunk + count
         refuse(
-            not (
-                first_chunk >= 0 and count >= 0 and (not count or (end - 1) * chunk_bytes < length)
-            ),
+            first_chunk < 0 or count < 0 or (count and (end - 1) * chunk_bytes >= length),
             f"chunks {first_chunk} to {end - 1} of {chunk_bytes} bytes in {length} bytes",
             TransportMisuse,
         )
@@ -365,11 +362,11 @@ class UdQueuePair(Posting):
         )
         refuse(batch < 1, f"batches of {batch} chunks: at least 1 is needed", TransportMisuse)
         blocks, immediate = divmod(number_base, 1 << 32)
-        refuse(
-            not 0 <= blocks < 1 << 24,
-            f"chunk number {number_base}: it has 56 bits, 32 of the operation and 24 of the chunk",
-            TransportMisuse,
-        )
+        if not 0 <= blocks < 1 << 24:
+            raise TransportMisuse(
+                f"chunk number {number_base}: it has 56 bits, 32 of the operation and 24 of the "
+                "chunk"
+            )
         check_word("immediate", immediate + max(end - 1, 0))
         qkey = (self.qkey + blocks) & 0xFFFFFFFF
         work = (

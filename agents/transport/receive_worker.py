@@ -121,7 +121,7 @@ class ReceiveWorker:
                 f"already{in_its_place(attached, sink)}"
             )
         refuse(
-            not (not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes),
+            self._slot_bytes and sink.chunk_bytes > self._slot_bytes,
             f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"
             f" {self._slot_bytes}",
             TransportMisuse,

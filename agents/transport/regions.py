@@ -29,17 +29,13 @@ class MemoryRegions:
 
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
         """Do as `Endpoint.register` does."""
-        refuse(
-            not (buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous),
-            f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
-            f" of {buffer.ndim} dimensions",
-            TransportMisuse,
-        )
-        refuse(
-            not buffer.flags.writeable,
-            "a memory region needs a buffer that may be written",
-            TransportMisuse,
-        )
+        if not (buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous):
+            raise TransportMisuse(
+                f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
+                f" of {buffer.ndim} dimensions"
+            )
+        if not buffer.flags.writeable:
+            raise TransportMisuse("a memory region needs a buffer that may be written")
         index = next(number for number in itertools.count() if number not in self._registered)
         refuse(
             index >= _MAXIMUM_REGIONS,

@@ -89,17 +89,15 @@ class ChunkSink:
         senders: Sequence[int] | None = None,
     ) -> None:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
-        refuse(
-            not (memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous),
-            f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
-            f" of {memory.ndim} dimensions",
-            TransportMisuse,
-        )
-        refuse(
-            not 0 <= operation < MAXIMUM_OPERATIONS,
-            f"operation {operation} does not fit 32 bits (0 to {MAXIMUM_OPERATIONS - 1})",
-            TransportMisuse,
-        )
+        if not (memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous):
+            raise TransportMisuse(
+                f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
+                f" of {memory.ndim} dimensions"
+            )
+        if not 0 <= operation < MAXIMUM_OPERATIONS:
+            raise TransportMisuse(
+                f"operation {operation} does not fit 32 bits (0 to {MAXIMUM_OPERATIONS - 1})"
+            )
         refuse(
             chunk_bytes < 1,
             f"chunks of {chunk_bytes} bytes: at least 1 is needed",
@@ -120,14 +118,8 @@ class ChunkSink:
             TransportMisuse,
         )
         refuse(
-            not (
-                not len(sizes)
-                or (
-                    sizes.min() >= 0
-                    and offsets.min() >= 0
-                    and (int((offsets + sizes).max()) <= len(memory))
-                )
-            ),
+            len(sizes)
+            and (sizes.min() < 0 or offsets.min() < 0 or (offsets + sizes).max() > len(memory)),
             f"a shard lies outside its buffer of {len(memory)} bytes",
             TransportMisuse,
         )

@@ -165,11 +165,8 @@ def check_options(options: TransportOptions) -> None:
         f"reorder_packets {options.reorder_packets}: at least 1 is needed",
         TransportMisuse,
     )
-    refuse(
-        not 1 <= options.entropies <= 1 << 14,
-        f"entropies {options.entropies}: there are 1 to 16384",
-        TransportMisuse,
-    )
+    if not 1 <= options.entropies <= 1 << 14:
+        raise TransportMisuse(f"entropies {options.entropies}: there are 1 to 16384")
     for name in ("first_timeout_ns", "minimum_timeout_ns", "control_timeout_ns"):
         value = getattr(options, name)
         refuse(
@@ -178,7 +175,7 @@ def check_options(options: TransportOptions) -> None:
             TransportMisuse,
         )
     refuse(
-        not (options.alternates >= 1 and (options.alternates <= 1 or options.entropy == "fixed")),
+        options.alternates < 1 or (options.alternates > 1 and options.entropy != "fixed"),
         f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
         "needed, and 1 where the entropy chooses ports",
         TransportMisuse,

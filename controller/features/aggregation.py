@@ -62,19 +62,15 @@ class AggregationJob:
     """The switch that is to be the tree's root as long as it can be; empty: one by the number."""
 
     def __post_init__(self) -> None:
-        refuse(
-            not self.hosts,
-            f"{self}: it has no hosts; name that of every rank",
-        )
+        if not self.hosts:
+            raise InputError(f"{self}: it has no hosts; name that of every rank")
         host, times = Counter(self.hosts).most_common(1)[0]
         refuse(
             times > 1,
             f"{self}: host {host!r} is named {times} times; a host has one rank",
         )
-        refuse(
-            not 0 < self.epoch <= MAX_EPOCH,
-            f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}",
-        )
+        if not 0 < self.epoch <= MAX_EPOCH:
+            raise InputError(f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}")
         refuse(
             self.slots < 1 or self.slots & self.slots - 1,
             f"{self}: slots {self.slots} is no power of 2, such as 64",
@@ -211,10 +207,10 @@ def children_group(names: ProgramNames, job: AggregationJob) -> int:
 
 def _tree(reach: Reach, job: AggregationJob) -> AggregationTree:
     able = roots_of(reach, job.hosts)
-    refuse(
-        not able,
-        f"{job}: no switch reaches all of its {len(job.hosts)} hosts by the links that are up",
-    )
+    if not able:
+        raise InputError(
+            f"{job}: no switch reaches all of its {len(job.hosts)} hosts by the links that are up"
+        )
     names = [switch.name for switch in able]
     root = job.root if job.root in names else names[job.number % len(able)]
     links = [host_link(reach.topology, host) for host in job.hosts]

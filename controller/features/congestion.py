@@ -1,6 +1,6 @@
 """Congestion marks: switches mark packets once so many packets wait in a queue (RFC 3168)."""
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, DefaultAction, Entity
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
@@ -41,11 +41,11 @@ def plan_marking(
     packets wait in the egress queue when it comes there; with 0 no packet is marked. Raises
     InputError for a number that v1model's queue depths cannot have.
     """
-    refuse(
-        not 0 <= threshold_packets <= MAX_THRESHOLD,
-        f"ECN threshold of {threshold_packets} packets: it is 1 to {MAX_THRESHOLD}, "
-        "or 0 for no marks",
-    )
+    if not 0 <= threshold_packets <= MAX_THRESHOLD:
+        raise InputError(
+            f"ECN threshold of {threshold_packets} packets: it is 1 to {MAX_THRESHOLD}, "
+            "or 0 for no marks"
+        )
     if not threshold_packets:
         return {}
     action = Action.of(names.name("mark_from"), packets=threshold_packets)

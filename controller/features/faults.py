@@ -6,7 +6,7 @@ host the switch's egress decides. So every packet is exposed once per link.
 
 from collections.abc import Iterable, Mapping
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
@@ -83,10 +83,8 @@ def plan_faults(
     found: dict[str, list[Entity]] = {}
     for ends, probability in losses.items():
         direction = topology.direction(*ends)
-        refuse(
-            not 0 <= probability <= 1,
-            f"loss {probability} on {direction.name}: a probability is 0 to 1",
-        )
+        if not 0 <= probability <= 1:
+            raise InputError(f"loss {probability} on {direction.name}: a probability is 0 to 1")
         threshold = round(probability * CERTAIN)
         if not threshold:
             continue

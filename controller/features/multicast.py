@@ -12,7 +12,7 @@ once.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.plan import Plan
@@ -101,11 +101,11 @@ def plan_trees(
         if members not in roots:
             roots[members] = roots_of(reach, members)
         able = roots[members]
-        refuse(
-            not able,
-            f"multicast group {index}: no switch reaches all of its {len(members)} members by the "
-            "links that are up",
-        )
+        if not able:
+            raise InputError(
+                f"multicast group {index}: no switch reaches all of its {len(members)} members by "
+                "the links that are up"
+            )
         root = able[index % len(able)].name
         if (root, members) not in ports:
             ports[root, members] = _tree_ports(reach, root, members)
@@ -130,10 +130,8 @@ def tree_entities(names: ProgramNames, trees: Iterable[MulticastTree]) -> dict[s
 def roots_of(reach: Reach, members: Sequence[str]) -> list[Switch]:
     """Return the switches that can be the root of a tree to hosts, given by name; none if no switch
     reaches them all. Raises InputError for an unknown host."""
-    refuse(
-        not members,
-        "a multicast group without members",
-    )
+    if not members:
+        raise InputError("a multicast group without members")
     links = [host_link(reach.topology, member) for member in members]
     for link in links:
         if link not in reach.live.get(link.source.node, ()):  # there may be another host

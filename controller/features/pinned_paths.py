@@ -72,11 +72,11 @@ class PathMap:
         if source == destination and path == WITHIN_LEAF:
             return ()
         known = self.count(source, destination)
-        there = f"0 to {known - 1}" if known else f"{WITHIN_LEAF} alone"
-        refuse(
-            not 0 <= path < known,
-            f"path {path} from {source.name} to {destination.name}: the paths are {there}",
-        )
+        if not 0 <= path < known:
+            there = f"0 to {known - 1}" if known else f"{WITHIN_LEAF} alone"
+            raise InputError(
+                f"path {path} from {source.name} to {destination.name}: the paths are {there}"
+            )
         if source.pod is None:
             between = [self._spines[path].name]
         elif source.pod == destination.pod:
@@ -123,7 +123,8 @@ def plan_pins(
     found: dict[str, list[Entity]] = {}
     for pin in pins:
         source, destination = topology.host(pin.source), topology.host(pin.destination)
-        refuse(not 0 <= pin.source_port < 1 << 16, f"{pin}: a UDP port is 0 to 65535")
+        if not 0 <= pin.source_port < 1 << 16:
+            raise InputError(f"{pin}: a UDP port is 0 to 65535")
         flow = pin.source, pin.destination, pin.source_port
         if flow in chosen:
             refuse(

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -354,11 +354,11 @@ class SwitchSpraying:
         """
         # A set has two cells: one for packets with data and one for acknowledgements.
         sets = self.names.size("spray_turn") // 2
-        refuse(
-            not 0 < number < sets,
-            f"spraying over {number} sets of ports: a switch tells {sets - 1} "
-            "apart: choose paths ecmp, or a smaller network",
-        )
+        if not 0 < number < sets:
+            raise InputError(
+                f"spraying over {number} sets of ports: a switch tells {sets - 1} "
+                "apart: choose paths ecmp, or a smaller network"
+            )
         places = self._order(number, forward)
         action = Action.of(
             self.names.name("spray"), set=number, last=len(places) - 1, in_turn=int(self.in_turn)

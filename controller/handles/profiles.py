@@ -160,10 +160,10 @@ class MemberGroupsHandle:
     def _group(self, group: Any, members: Any) -> PlannedGroup:
         number = _number(f"{self._switch.name}: group", group)
         what = f"{self._switch.name}: group {number} of {self._name}"
-        refuse(
-            not self._info.with_selector,
-            f"{what}: it is an action profile without selector, which has members alone",
-        )
+        if not self._info.with_selector:
+            raise InputError(
+                f"{what}: it is an action profile without selector, which has members alone"
+            )
         place = f"{what}: members"
         ids = wholes(place, list(members) if isinstance(members, Mapping) else members, "[1, 2]")
         if len(set(ids)) != len(ids):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from weft.base.arguments import items, whole, wholes
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.controller.entities import REPLICA_INSTANCE, PlannedMulticast
 from weft.controller.handles.access import SwitchAccess
@@ -122,10 +122,10 @@ class ClonesHandle:
     def _send(self, kind: str, session: int, ports: Replicas, packet_length: int) -> None:
         what = _numbered(self._switch, "clone session", session, MAX_SESSION)
         length = whole(f"{what}: packet_length", packet_length, "128")
-        refuse(
-            not 0 <= length < 1 << 31,
-            f"{what}: packet_length {length}: a number of bytes from 1, or 0 for whole packets",
-        )
+        if not 0 <= length < 1 << 31:
+            raise InputError(
+                f"{what}: packet_length {length}: a number of bytes from 1, or 0 for whole packets"
+            )
         if length:
             self._switch.require(
                 "clone session that cuts packets",
@@ -163,7 +163,8 @@ def _replicas(what: str, ports: Any) -> list[Replica]:
         for name, number, most in (
             ("port", replica.port, MAX_PORT), ("rid", replica.rid, MAX_RID),
         ):  # fmt: skip
-            refuse(not 0 <= number <= most, f"{what}: {name} {number} is not in 0 to {most}")
+            if not 0 <= number <= most:
+                raise InputError(f"{what}: {name} {number} is not in 0 to {most}")
     if len(set(replicas)) != len(replicas):
         raise InputError(f"{place} {shown([*ports])} has one twice")
     return sorted(replicas)

@@ -330,12 +330,11 @@ def _machines(client: "Client") -> Mapping[str, Any]:
 def _check_machines(client: "Client") -> None:
     """Raise MachineError unless there are workers that can run emulated points."""
     machines = _machines(client)
-    refuse(
-        not machines,
-        "no worker offers a machine, and emulated points take a whole one: start one worker on "
-        f"each as root, with --nthreads 1 --resources {MACHINE}=1",
-        MachineError,
-    )
+    if not machines:
+        raise MachineError(
+            "no worker offers a machine, and emulated points take a whole one: start one worker on "
+            f"each as root, with --nthreads 1 --resources {MACHINE}=1"
+        )
     for worker, user in client.run(os.geteuid, workers=list(machines)).items():
         refuse(
             user != 0,

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def check_port(on: str) -> None:
         on: what ``--on`` says: ``dask://host:8786``.
     """
     port = on.rpartition(":")[2]
-    refuse(not 1 <= int(port) <= 65535, f"--on {on}: port {port} is out of range: 1 to 65535")
+    if not 1 <= int(port) <= 65535:
+        raise InputError(f"--on {on}: port {port} is out of range: 1 to 65535")
 
 
 def warn_unless(encrypted: bool, on: str, how: str) -> None:
@@ -115,9 +116,7 @@ def check_versions(told: dict[str, str], mine: str) -> None:
     if wrong:
         worker, version = next(iter(wrong.items()))
         more = f", and {len(wrong) - 1} more do not fit" * (len(wrong) > 1)
-        refuse(
-            True,
+        raise MachineError(
             f"worker {worker} has Weft {version}, and this is Weft {mine}{more}: install this "
-            "version there, or stop that worker",
-            MachineError,
+            "version there, or stop that worker"
         )

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from weft.base.children import how_it_ended
-from weft.base.errors import MachineError, RunError, refuse
+from weft.base.errors import InputError, MachineError, RunError
 from weft.base.files import check_working_folder
 from weft.base.signals import signals_held
 from weft.experiments.engines.engine import Engine, Need, Workers
@@ -178,10 +178,10 @@ def _asked(where: str) -> int | None:
         return None
     count = where.removeprefix(":")
     digits = count.isascii() and count.isdecimal()
-    refuse(
-        not (where.startswith(":") and digits and 1 <= int(count) <= 1024),
-        f"--on local{where}: write local, or local:N for 1 to 1024 processes, like local:8",
-    )
+    if not (where.startswith(":") and digits and 1 <= int(count) <= 1024):
+        raise InputError(
+            f"--on local{where}: write local, or local:N for 1 to 1024 processes, like local:8"
+        )
     return int(count)
 
 

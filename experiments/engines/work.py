@@ -132,7 +132,8 @@ def emulated_here(point: Point, known: Predictions | None) -> PointResult:
             lambda _, runs: results.append(runs), notes,
             known={} if known is None else {point: known},
         )  # fmt: skip
-    refuse(not results, f"{point.heading}nothing was run", RunError)
+    if not results:
+        raise RunError(f"{point.heading}nothing was run")
     return PointResult(results[0], notes)
 
 

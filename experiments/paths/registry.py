@@ -5,7 +5,7 @@ from functools import cache
 
 from weft.agents.transport.types import ENTROPIES
 from weft.base.entry_points import blamed
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.controller.features.routes import PATHS
 from weft.experiments.paths.names import SCHEMES, scheme_names
 from weft.experiments.paths.scheme import PathScheme
@@ -34,11 +34,11 @@ def scheme_of(name: str) -> PathScheme:
             f"(N pieces a flow, 2 to {MAX_LANES})"
         )
     lanes = int(pieces[2])
-    refuse(
-        not 2 <= lanes <= MAX_LANES,
-        f"paths {name!r} cuts a flow into {lanes} pieces: {pieces[1]}-2 to "
-        f"{pieces[1]}-{MAX_LANES} are possible, and {pieces[1]} leaves it whole",
-    )
+    if not 2 <= lanes <= MAX_LANES:
+        raise InputError(
+            f"paths {name!r} cuts a flow into {lanes} pieces: {pieces[1]}-2 to "
+            f"{pieces[1]}-{MAX_LANES} are possible, and {pieces[1]} leaves it whole"
+        )
     whole = SCHEMES[pieces[1]]
     with blamed(whole, "in_pieces"):
         return _checked(whole.in_pieces(name, lanes), name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.experiments.results.comparison import compare, why_not_measured
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import Summary, by_point, short_duration, short_size
@@ -58,11 +58,11 @@ def pairs_of(one: Results, other: Results) -> list[Pair]:
             for key, each in found.items()
             if key in wanted
         ]
-    refuse(
-        not pairs,
-        "the two results have no algorithm in common at the same point: compare runs of the same "
-        "collective, by the same algorithm",
-    )
+    if not pairs:
+        raise InputError(
+            "the two results have no algorithm in common at the same point: compare runs of the "
+            "same collective, by the same algorithm"
+        )
     return pairs
 
 

@@ -4,7 +4,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.base.units import format_size
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.fabric_program import check_carried
@@ -58,12 +58,12 @@ def check_ways(scenario: Scenario, network: Topology) -> None:
     hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
     check_carried(network)
     for host in hosts:
-        refuse(
-            not host.leaf,
-            f"{scenario.collective}: ranks send by the first interface of their host, and that of "
-            f"{host.name} is linked to another host: choose other hosts (--hosts), or write its "
-            "link to a switch first",
-        )
+        if not host.leaf:
+            raise InputError(
+                f"{scenario.collective}: ranks send by the first interface of their host, and that "
+                f"of {host.name} is linked to another host: choose other hosts (--hosts), or write "
+                "its link to a switch first"
+            )
         refuse(
             host.leaf in network.unmanaged,
             f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "
@@ -72,11 +72,11 @@ def check_ways(scenario: Scenario, network: Topology) -> None:
         )
     reach = Reach(network)
     for host in hosts[1:]:
-        refuse(
-            not reach.joined([hosts[0].leaf, host.leaf]),
-            f"{scenario.collective}: no path leads from {hosts[0].name} to {host.name} over "
-            "switches that run the fabric's program: choose other hosts (--hosts), or add links",
-        )
+        if not reach.joined([hosts[0].leaf, host.leaf]):
+            raise InputError(
+                f"{scenario.collective}: no path leads from {hosts[0].name} to {host.name} over "
+                "switches that run the fabric's program: choose other hosts (--hosts), or add links"
+            )
 
 
 def available_bytes() -> int | None:

@@ -18,7 +18,8 @@ def _check(one: Any) -> None:
     taken = {collective for name in FAMILIES.own for collective in FAMILIES[name].algorithms()}
     for collective, names in one.algorithms().items():
         refuse(collective in taken, f"there is a collective {collective!r} already", ValueError)
-        refuse(not names, f"{collective!r} has no algorithms: name one at least", ValueError)
+        if not names:
+            raise ValueError(f"{collective!r} has no algorithms: name one at least")
 
 
 FAMILIES: Registry[Any] = Registry(

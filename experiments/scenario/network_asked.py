@@ -9,7 +9,7 @@ from weft.agents.congestion import (
     marking_controls,
     reacts_to_marks,
 )
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.base.option import (
     DURATION,
     FACTOR,
@@ -50,11 +50,11 @@ def _known_schemes() -> str:
 
 
 def _check_oversubscription(name: str, value: float, low: float, high: float) -> None:
-    refuse(
-        not low <= value <= high,
-        f"{name} {value:g}: from {low:g} to {high:g}; 4 means that a leaf's hosts can "
-        "send four times what its uplinks carry",
-    )
+    if not low <= value <= high:
+        raise InputError(
+            f"{name} {value:g}: from {low:g} to {high:g}; 4 means that a leaf's hosts can "
+            "send four times what its uplinks carry"
+        )
 
 
 LEAF_SPINE = TOPOLOGIES["leaf-spine"]

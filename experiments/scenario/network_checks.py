@@ -52,9 +52,8 @@ def _document(asked: Asked) -> str:
     with blamed(shape, "topology"):
         network = shape.topology(shape.options(**own))
         document = getattr(network, "document", "")
-        refuse(
-            not document,
-            f"{network!r} is no network that weft.Network or weft.from_networkx has made",
-            TypeError,
-        )
+        if not document:
+            raise TypeError(
+                f"{network!r} is no network that weft.Network or weft.from_networkx has made"
+            )
     return str(document)

@@ -88,10 +88,10 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
             )
         if self.y == "bytes-ratio":
             for name in ("numerator", "denominator"):
-                refuse(
-                    not getattr(self, name),
-                    f"{name} is missing: y = 'bytes-ratio' compares two algorithms",
-                )
+                if not getattr(self, name):
+                    raise InputError(
+                        f"{name} is missing: y = 'bytes-ratio' compares two algorithms"
+                    )
             refuse(
                 self.numerator == self.denominator,
                 f"numerator and denominator are both {self.numerator!r}: name two algorithms",
@@ -111,7 +111,8 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
             )
         self.where = by_key(self.where, "where")
         for option, values in self.where.items():
-            refuse(not values, f"where.{option} is an empty list: no run is like that")
+            if not values:
+                raise InputError(f"where.{option} is an empty list: no run is like that")
             for value in values:
                 try:
                     read_option(option, value)

@@ -25,7 +25,7 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
 from weft.base.entry_points import blamed
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.experiments.scenario.kinds import own_values
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
@@ -164,5 +164,6 @@ def algorithm_bytes(
         kind, task = asked_of(scenario, algorithm, frames=frames, places=places)
         with blamed(kind, "tier_bytes"):
             found = kind.tier_bytes(task)
-            refuse(not isinstance(found, TierBytes), f"{found!r} is no TierBytes", TypeError)
+            if not isinstance(found, TierBytes):
+                raise TypeError(f"{found!r} is no TierBytes")
         yield found

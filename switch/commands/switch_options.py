@@ -227,7 +227,8 @@ def _tls(given: Any) -> TlsFiles | None:
         return None
     needed = ("cert", "key", "cacert") if values["with_client_auth"] else ("cert", "key")
     for name in needed:
-        refuse(not values[name], f"--grpc-server-ssl needs --grpc-server-{name} PEM")
+        if not values[name]:
+            raise InputError(f"--grpc-server-ssl needs --grpc-server-{name} PEM")
     client_ca = Path(values["cacert"]) if values["cacert"] else None
     return TlsFiles(
         Path(values["cert"]), Path(values["key"]), client_ca, values["with_client_auth"]
@@ -239,10 +240,10 @@ def _program(given: Any) -> Path | None:
         raise InputError(f"one program, not {len(given.program)}: {', '.join(given.program)}")
     if given.no_p4:
         return None
-    refuse(
-        not given.program,
-        "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's",
-    )
+    if not given.program:
+        raise InputError(
+            "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's"
+        )
     program = Path(given.program[0])
     check_program(program)
     return program

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import RunError, refuse
+from weft.base.errors import InputError, RunError, refuse
 from weft.switch.engine.build import Programs
 from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.codegen.traced import Legend
@@ -51,7 +51,8 @@ class Queue:
 def check_priority_queues(queues: int) -> None:
     """Raise InputError for a number of queues that a port cannot have."""
     most = at.MOST_PRIORITY_QUEUES
-    refuse(not 1 <= queues <= most, f"{queues} priority queues: a port has 1 to {most}")
+    if not 1 <= queues <= most:
+        raise InputError(f"{queues} priority queues: a port has 1 to {most}")
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,12 @@ class Dataplane:
         called with each, and has machine code made, which `run_machine_code` then takes. Without
         it, programs run when they have been compiled.
         """
-        refuse(
-            not 0 <= drop_port <= at.DROP_PORT,
-            f"drop port {drop_port}: ports have 9 bits, 0 to {at.DROP_PORT}",
-        )
-        refuse(
-            not 64 <= frame_bytes <= at.MOST_FRAME_BYTES,
-            f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}",
-        )
+        if not 0 <= drop_port <= at.DROP_PORT:
+            raise InputError(f"drop port {drop_port}: ports have 9 bits, 0 to {at.DROP_PORT}")
+        if not 64 <= frame_bytes <= at.MOST_FRAME_BYTES:
+            raise InputError(
+                f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}"
+            )
         check_priority_queues(priority_queues)
         self.port_count = ports
         self.plain = plain

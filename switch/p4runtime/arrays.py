@@ -173,11 +173,8 @@ def read_registers(device: Device, query: Any) -> Iterator[Any]:
 
 
 def _scalar(device: Device, register: RegisterInfo) -> RegisterInfo:
-    refuse(
-        not is_scalar(register.type_spec, device.info.message.type_info),
-        f"{register.label}: cells that are not one number",
-        unimplemented,
-    )
+    if not is_scalar(register.type_spec, device.info.message.type_info):
+        raise unimplemented(f"{register.label}: cells that are not one number")
     return register
 
 

@@ -160,7 +160,8 @@ def _read_program(device_config: bytes) -> tuple[str, Any]:
     text = data.decode()
     # No document of Weft's, but a client's message; its object is looked into where it is built.
     program = json.loads(text, parse_constant=_refuse)
-    refuse(not isinstance(program, dict), "which is one object", ValueError)
+    if not isinstance(program, dict):
+        raise ValueError("which is one object")
     return text, program
 
 

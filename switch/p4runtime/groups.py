@@ -38,15 +38,13 @@ SDN_PORT_CPU = 0xFFFFFFFD
 def write_member(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a member."""
     profile = device.info.profiles.find(message.action_profile_id)
-    refuse(not message.member_id, f"{profile.label}: a member's id cannot be 0", invalid)
+    if not message.member_id:
+        raise invalid(f"{profile.label}: a member's id cannot be 0")
     if kind == DELETE:
         device.control.delete_member(profile.name, message.member_id)
         return
-    refuse(
-        not message.HasField("action"),
-        f"{profile.label}, member {message.member_id}: no action",
-        invalid,
-    )
+    if not message.HasField("action"):
+        raise invalid(f"{profile.label}, member {message.member_id}: no action")
     for table in device.info.tables_of(profile):
         check_scope(table, device.info, message.action.action_id, default=False)
     member = ProfileMember(
@@ -63,10 +61,10 @@ def write_group(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a group."""
     profile = device.info.profiles.find(message.action_profile_id)
     what = f"{profile.label}, group {message.group_id}"
-    refuse(
-        not profile.selector, f"{what}: an action profile without selector has no groups", invalid
-    )
-    refuse(not message.group_id, f"{what}: a group's id cannot be 0", invalid)
+    if not profile.selector:
+        raise invalid(f"{what}: an action profile without selector has no groups")
+    if not message.group_id:
+        raise invalid(f"{what}: a group's id cannot be 0")
     if kind == DELETE:
         device.control.delete_group(profile.name, message.group_id)
         device.notes.groups.pop((profile.name, message.group_id), None)
@@ -253,7 +251,8 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
     what, identifier, made = _ENTRIES[found]
     entry = getattr(message, found)
     number = getattr(entry, identifier)
-    refuse(not number, f"a {what}'s id cannot be 0", invalid)
+    if not number:
+        raise invalid(f"a {what}'s id cannot be 0")
     control, written = device.control, device.notes.replication
     if kind == DELETE:
         control.delete_replication(made, number)

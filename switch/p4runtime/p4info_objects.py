@@ -150,11 +150,10 @@ class Translations:
                 return ValueType(data_width, self._map(name, translated.uri, data_width, spec))
             if 0 < translated.sdn_bitwidth <= MOST_BITS:
                 return ValueType(translated.sdn_bitwidth)
-        refuse(
-            not 0 < message.bitwidth <= MOST_BITS,
-            f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}",
-            invalid,
-        )
+        if not 0 < message.bitwidth <= MOST_BITS:
+            raise invalid(
+                f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}"
+            )
         return ValueType(message.bitwidth)
 
     def _map(self, name: str, uri: str, width: int, spec: Any) -> StringMap:

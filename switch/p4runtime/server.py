@@ -23,7 +23,7 @@ from typing import Any, NoReturn, cast
 import grpc
 from google.rpc import code_pb2
 
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
@@ -153,10 +153,8 @@ def serve(
     TLS. Raises InputError for a device id or address that cannot be, MachineError if the address
     cannot be listened on.
     """
-    refuse(
-        not 0 <= device_id < 1 << 64,
-        f"device id {device_id}: a device id is 0 or more, and below 2^64",
-    )
+    if not 0 <= device_id < 1 << 64:
+        raise InputError(f"device id {device_id}: a device id is 0 or more, and below 2^64")
     check_address(control.name, address)
     pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix=control.name)
     service = Service(Device(control, device_id))

@@ -211,11 +211,8 @@ class Streams:
             raise unimplemented(f"{kind or 'an empty message'}: not supported by this switch")
         with self._lock:
             primary = self._arbitration.is_primary(client)
-        refuse(
-            not primary,
-            "only the primary may send this; send a MasterArbitrationUpdate first",
-            denied,
-        )
+        if not primary:
+            raise denied("only the primary may send this; send a MasterArbitrationUpdate first")
         with self._device.lock:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)

@@ -186,7 +186,8 @@ class Tables:
         member_id = _numbered(member, self.members, profile, "member") + 1
         group_id = _numbered(group, self.groups, profile, "group") + 1
         found = [item for item in self.control.groups(profile) if item.group_id == group_id]
-        refuse(not found, f"action profile {profile!r} has no group {group_id - 1}", NotFound)
+        if not found:
+            raise NotFound(f"action profile {profile!r} has no group {group_id - 1}")
         rest = tuple(pair for pair in found[0].members if pair[0] != member_id)
         refuse(
             not join and len(rest) == len(found[0].members),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from weft.base.errors import RunError, refuse
+from weft.base.errors import RunError
 from weft.experiments.families.resharding.balancers import BALANCERS, balanced
 from weft.experiments.families.resharding.exact import solve
 from weft.experiments.families.resharding.jobs import Job, makespan
@@ -33,7 +33,8 @@ def measure(problems: int = PROBLEMS, seed: int = 1) -> dict[str, Any]:
     for number in range(problems):
         jobs = problem(random.Random(seed + number))
         best = solve(jobs)
-        refuse(not best.optimal, f"problem {number} was not solved to the end", RunError)
+        if not best.optimal:
+            raise RunError(f"problem {number} was not solved to the end")
         shortest = makespan(jobs, best.choice)
         for name in names:
             choice = balanced(name, jobs, seed + number)

@@ -122,7 +122,8 @@ def _wrong(results: Results) -> str:
     for each in results.runs:
         if each.fidelity.verdict != "ok":
             return each.error or each.fidelity.reasons[0]
-        refuse(not each.verified, f"a run did not verify: {each.error}", RunError)
+        if not each.verified:
+            raise RunError(f"a run did not verify: {each.error}")
     return ""
 
 

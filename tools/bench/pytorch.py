@@ -52,7 +52,8 @@ def measure(runs: int = RUNS, steps: int = STEPS) -> dict[str, Any]:
         MachineError: torch is not installed, or there is no example script beside Weft.
         RunError: a run failed, or did not train as one process does.
     """
-    refuse(not SCRIPT.exists(), f"{SCRIPT} is not there: run this in a checkout", MachineError)
+    if not SCRIPT.exists():
+        raise MachineError(f"{SCRIPT} is not there: run this in a checkout")
     size = ["--steps", str(steps), "--batch", str(BATCH), "--layers", str(LAYERS)]
     expected = _alone(size)
     arguments = ["--parallel", "fsdp", "--prefetch", *size]

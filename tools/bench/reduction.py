@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
 from weft.agents.collectives.sums import ReductionKind
-from weft.base.errors import RunError, refuse
+from weft.base.errors import RunError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,11 +116,8 @@ def _check(slots: Slots, work: Callable[[int], None], what: str) -> None:
     for chunk, expected in enumerate(slots.expected):
         slots.out.view(np.uint8)[:] = 0xA5
         work(chunk)
-        refuse(
-            not np.array_equal(slots.out.view(np.uint8), expected.view(np.uint8)),
-            f"the benchmark's {what} is not what numpy makes of them",
-            RunError,
-        )
+        if not np.array_equal(slots.out.view(np.uint8), expected.view(np.uint8)):
+            raise RunError(f"the benchmark's {what} is not what numpy makes of them")
 
 
 def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) -> dict[str, float]:

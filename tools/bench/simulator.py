@@ -163,11 +163,8 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
             f"a flow of the benchmark failed: {flow.error or 'it did not end'}",
             RunError,
         )
-    refuse(
-        not all(np.array_equal(buffer, data) for buffer in buffers),
-        "a flow of the benchmark brought wrong data",
-        RunError,
-    )
+    if not all(np.array_equal(buffer, data) for buffer in buffers):
+        raise RunError("a flow of the benchmark brought wrong data")
     packets = size * -(-message_bytes // PATH_MTU)
     hops = fabric.world.frames
     return {
@@ -200,11 +197,8 @@ def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str,
             groups=[group.address for group in trees_of(plan)],
         )
     for result in results:
-        refuse(
-            not result.verified,
-            f"the benchmark's Allgather: rank {result.rank}: {result.error}",
-            RunError,
-        )
+        if not result.verified:
+            raise RunError(f"the benchmark's Allgather: rank {result.rank}: {result.error}")
     unit = 1 if sys.platform == "darwin" else 1024
     return {
         "ranks": ranks,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base.cache import CHECKOUT
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import MachineError
 from weft.experiments.families.programs.results import TorchRun
 from weft.interface.net import Net
 from weft.interface.up import up
@@ -94,7 +94,8 @@ def measure(
         MachineError: torch is not installed, or this is not a checkout.
         RunError: a network could not be brought up.
     """
-    refuse(not SCRIPT.exists(), f"{SCRIPT} is not there: run this in a checkout", MachineError)
+    if not SCRIPT.exists():
+        raise MachineError(f"{SCRIPT} is not there: run this in a checkout")
     rows = []
     with up(leaf_spine(leaves=2, spines=2, hosts_per_leaf=2)) as net:
         for backend in backends:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from weft.base import files
 from weft.base.cache import CHECKOUT
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.base.progress import Progress
 from weft.experiments.results.spread import Spread
 from weft.tools.figures.api import with_interface
@@ -40,9 +40,8 @@ _SLACK = 1e-9
 
 def figures_folder() -> Path:
     """Return the folder in which figures are kept. Raises `InputError` if there is no checkout."""
-    refuse(
-        not DOCS.is_dir(), f"there is no {DOCS}: the pages of the documentation are in a checkout"
-    )
+    if not DOCS.is_dir():
+        raise InputError(f"there is no {DOCS}: the pages of the documentation are in a checkout")
     return DOCS / "figures"
 
 
@@ -52,10 +51,10 @@ def reader() -> Callable[[str], Kept]:
     @functools.cache
     def read(name: str) -> Kept:
         path = figures_folder() / f"{name}.json"
-        refuse(
-            not path.is_file(),
-            f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them",
-        )
+        if not path.is_file():
+            raise InputError(
+                f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them"
+            )
         return Kept.read(path)
 
     return read
@@ -170,7 +169,8 @@ def sweep(
     Raises `InputError`, `RunError`.
     """
     names = list(names) or claimed_names()
-    refuse(not names, "docs --sweep: no page has a claim yet: name scenario files to measure")
+    if not names:
+        raise InputError("docs --sweep: no page has a claim yet: name scenario files to measure")
     for name in names:
         scenario_file(name)
     with files.told_as_input(f"{figures_folder()} cannot be made"):
@@ -249,11 +249,11 @@ def moved(names: Sequence[str], progress: Progress) -> list[str]:
     found = []
     for name in names:
         kept = _simulated(read(name))
-        refuse(
-            not kept.rows,
-            f"docs --check {name}: its figures are emulated ones alone, and these are not made "
-            f"anew: 'weft docs --measure {name}' measures them",
-        )
+        if not kept.rows:
+            raise InputError(
+                f"docs --check {name}: its figures are emulated ones alone, and these are not made "
+                f"anew: 'weft docs --measure {name}' measures them"
+            )
         seeds = [min(seed for row in kept.rows for seed in row.seeds)]
         with progress.stage(name, f"Measure {name} anew") as advance:
             fresh = measure(name, seeds, advance, VIRTUAL)

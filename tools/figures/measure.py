@@ -11,7 +11,7 @@ from pathlib import Path
 
 from weft.base.cache import CHECKOUT
 from weft.base.children import run_tool
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.experiments.results.results import Run
 from weft.experiments.runner import run as run_experiment
 from weft.experiments.runs.inputs import program_of
@@ -225,7 +225,8 @@ def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[tuple
     chosen = Experiment(tuple(points), experiment.swept, (), experiment.name)
     began_s = time.monotonic()
     runs = run_experiment(chosen).runs
-    refuse(not runs, f"{experiment.name}: nothing was run", RunError)
+    if not runs:
+        raise RunError(f"{experiment.name}: nothing was run")
     cost_s = (time.monotonic() - began_s) / len(runs)
     yield from ((run, cost_s) for run in runs)
 

@@ -157,7 +157,8 @@ def table(spec: TableSpec, kept: Kept) -> str:
     divides = bool(spec.over or spec.under)
     if divides:
         rows = divided(rows, kept, spec.over, spec.under)
-    refuse(not rows, f"figures of {kept.name}: none has {spec.shared}")
+    if not rows:
+        raise InputError(f"figures of {kept.name}: none has {spec.shared}")
     metrics = spec.metrics if METRIC in spec.axes else spec.metrics[:1]
     held = list(itertools.product(rows, metrics))
     heads = list(dict.fromkeys(_value(*each, spec.columns) for each in held))
@@ -203,7 +204,8 @@ def divided(rows: Sequence[AlgorithmRow], kept: Kept, over: str, under: str) -> 
 
 def _divided(row: AlgorithmRow, other: str, kept: Kept, is_over: bool) -> AlgorithmRow:
     found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
-    refuse(not found, f"figures of {kept.name}: no {other!r} at {row.options}")
+    if not found:
+        raise InputError(f"figures of {kept.name}: no {other!r} at {row.options}")
     its = found[0]
 
     def quotient(mine: float | None, its: float | None) -> float | None:

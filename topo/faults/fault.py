@@ -135,7 +135,8 @@ class Line:
     def whole(self, what: str, value: str) -> int:
         """Read a whole number, 0 or more."""
         is_whole = re.fullmatch(r"[0-9]{1,15}", value.strip())
-        refuse(not is_whole, f"{what} {value!r} is not a whole number, 0 or more", self.error)
+        if not is_whole:
+            raise self.error(f"{what} {value!r} is not a whole number, 0 or more")
         return int(value)
 
     def part(self, key: str) -> float:
@@ -143,11 +144,11 @@ class Line:
         value = self.values[key]
         found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
         part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
-        refuse(
-            not 0 < part < 1,
-            f"{key}={value} is no part of a rate; write one above 0 and below 1, like 0.25 or 25%",
-            self.error,
-        )
+        if not 0 < part < 1:
+            raise self.error(
+                f"{key}={value} is no part of a rate; write one above 0 and below 1, like 0.25 or "
+                "25%"
+            )
         return part
 
     def duration_ns(self, key: str, default: str) -> int:

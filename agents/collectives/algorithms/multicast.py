@@ -85,10 +85,8 @@ class MulticastOperation(Operation):
         self._fetch_only = own.cutoff == FETCH_ONLY
         in_chains = own.chains if request.collective == "allgather" else None
         self._chains = in_chains or size
-        refuse(
-            not 1 <= self._chains <= size,
-            f"{self._chains} chains of {size} ranks: choose 1 to {size}",
-        )
+        if not 1 <= self._chains <= size:
+            raise InputError(f"{self._chains} chains of {size} ranks: choose 1 to {size}")
         super().__init__(communicator, request)
         self._request = request
         self._region = region

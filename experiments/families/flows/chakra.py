@@ -116,7 +116,8 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> TraceFl
     ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
     builder = _Traces(ranks, algorithm).build()
     first = traces[0][0] if traces else "workload"
-    refuse(not builder.flows, f"{first}: the traces have no flows")
+    if not builder.flows:
+        raise InputError(f"{first}: the traces have no flows")
     try:
         return TraceFlows(builder.build(), _notes(ranks))
     except InputError as error:

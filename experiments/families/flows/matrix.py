@@ -132,7 +132,8 @@ def _connection(line: _Line, words: Sequence[str]) -> _Connection:
         "a flow begins at a start or by a trigger: say one of them",
         line.error,
     )
-    refuse(not numbers.get("size"), "a flow needs a size of 1 byte or more", line.error)
+    if not numbers.get("size"):
+        raise line.error("a flow needs a size of 1 byte or more")
     return _Connection(line, source, destination, numbers)
 
 
@@ -161,10 +162,8 @@ def _check_headers(
     triggers: int,
     name: str,
 ) -> None:
-    refuse(
-        not 0 < len(connections) <= MAX_TASKS // 2,
-        f"{name} has {len(connections)} connections: 1 to {MAX_TASKS // 2}",
-    )
+    if not 0 < len(connections) <= MAX_TASKS // 2:
+        raise InputError(f"{name} has {len(connections)} connections: 1 to {MAX_TASKS // 2}")
     for key, found in (("Connections", len(connections)), ("Triggers", triggers)):
         if key in headers and headers[key][1] != found:
             raise headers[key][0].error(f"the file has {found}")

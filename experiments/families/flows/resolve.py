@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.experiments.families.flows.asked import FlowsAsked
 from weft.experiments.families.flows.checks import (
@@ -25,10 +25,8 @@ from weft.experiments.scenario.family import with_own
 def with_flows(asked: Asked, ranks: int) -> Asked:
     """Read a workload of flows, check what is asked of it, and fill in how large it is."""
     own = own_of(asked, FlowsAsked)
-    refuse(
-        not own.workload,
-        "flows need a workload: name a file, or a model like gpt-7b (--workload)",
-    )
+    if not own.workload:
+        raise InputError("flows need a workload: name a file, or a model like gpt-7b (--workload)")
     if is_model(own.workload):
         defaults = model_defaults(asked.hosts_per_leaf or (asked.k or 2) // 2)
         unsaid: dict[str, Any] = {

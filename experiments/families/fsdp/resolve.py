@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.option import own_of, whole
 from weft.experiments.families.flows.checks import MAX_LAYERS, check_slowdown
 from weft.experiments.families.fsdp.asked import InterleavingAsked
@@ -34,10 +34,10 @@ def with_layers(asked: Asked) -> Asked:
     slowdown = float(SLOWDOWN) if own.slowdown is None else own.slowdown
     check_slowdown(slowdown)
     size_bytes = layer_bytes(model, asked.rate_bps, slowdown)
-    refuse(
-        not 0 < size_bytes <= MAX_SIZE_BYTES,
-        f"a layer of {model} at {asked.rate_bps} bit/s, {slowdown:g} "
-        f"times as slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
-        f"{MAX_SIZE_BYTES}",
-    )
+    if not 0 < size_bytes <= MAX_SIZE_BYTES:
+        raise InputError(
+            f"a layer of {model} at {asked.rate_bps} bit/s, {slowdown:g} "
+            f"times as slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
+            f"{MAX_SIZE_BYTES}"
+        )
     return with_own(asked, replace(own, slowdown=slowdown), size_bytes=size_bytes)

@@ -5,7 +5,7 @@ from functools import partial
 
 from weft.agents.fused.device import FLOPS, LAUNCH_NS, MEMORY_BYTES_PER_S, PUT_NS
 from weft.agents.operators.tasks import ORDERS
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.base.option import (
     DURATION,
     FACTOR,
@@ -32,7 +32,8 @@ _option = partial(option, group=FUSING)
 
 
 def _check_between(name: str, value: float, low: float, high: float) -> None:
-    refuse(not low <= value <= high, f"{name} {value:g} is out of range: {low:g} to {high:g}")
+    if not low <= value <= high:
+        raise InputError(f"{name} {value:g} is out of range: {low:g} to {high:g}")
 
 
 @dataclass(frozen=True)

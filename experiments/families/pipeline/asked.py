@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.base.option import (
     FACTOR,
     FLAG,
@@ -30,10 +30,10 @@ from weft.experiments.families.resharding.asked import (
 
 
 def _check_efficiency(name: str, value: float, low: float, high: float) -> None:
-    refuse(
-        not low <= value <= high,
-        f"{name} {value:g}: from {low:g} to {high:g}, as a part of the peak of a V100",
-    )
+    if not low <= value <= high:
+        raise InputError(
+            f"{name} {value:g}: from {low:g} to {high:g}, as a part of the peak of a V100"
+        )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from weft.base.documents import opened, parsed, typed
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.families.pipeline.schedules import KINDS, Action, Kind, Schedule, check
 
@@ -89,10 +89,10 @@ def format_schedule(schedule: Schedule) -> str:
     Raises:
         InputError: its name has characters that are not printable.
     """
-    refuse(
-        not schedule.name.isprintable(),
-        f"{schedule.what}: give it a name of printable characters, to write it to a file",
-    )
+    if not schedule.name.isprintable():
+        raise InputError(
+            f"{schedule.what}: give it a name of printable characters, to write it to a file"
+        )
     lines = "".join(f'    "{" ".join(map(str, actions))}",\n' for actions in schedule.actions)
     chunks = f"chunks = {schedule.chunks}\n" if schedule.chunks > 1 else ""
     return (

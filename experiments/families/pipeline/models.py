@@ -309,7 +309,8 @@ class Scale:
     def __post_init__(self) -> None:
         for name in ("rate_bps", "slowdown", "real_rate_bps"):
             value = getattr(self, name)
-            refuse(not value > 0, f"{name} {value}: give more than 0")
+            if not value > 0:
+                raise InputError(f"{name} {value}: give more than 0")
 
     @property
     def share(self) -> float:

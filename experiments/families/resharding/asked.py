@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.base.option import (
     FACTOR,
     FLAG,
@@ -32,7 +32,8 @@ def _known_strategies() -> str:
 
 
 def _check_local_factor(name: str, value: float, low: float, high: float) -> None:
-    refuse(not low <= value <= high, f"{name} {value:g}: from {low:g} to {high:g}")
+    if not low <= value <= high:
+        raise InputError(f"{name} {value:g}: from {low:g} to {high:g}")
 
 
 STRATEGY_ROW = option(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.experiments.families.resharding.balance import (
     best_of_both,
     depth_first,
@@ -17,12 +17,11 @@ from weft.experiments.families.resharding.jobs import Job, SenderChoice
 def exactly(jobs: Sequence[Job], seed: int) -> SenderChoice:
     """Take the best choice there is (`weft.experiments.families.resharding.exact`)."""
     found = solve(jobs)
-    refuse(
-        not found.optimal,
-        f"balance 'exact': no choice was shown to be the best of {len(jobs)} slices within the "
-        "solver's time; choose best, or coarser shardings",
-        RunError,
-    )
+    if not found.optimal:
+        raise RunError(
+            f"balance 'exact': no choice was shown to be the best of {len(jobs)} slices within the "
+            "solver's time; choose best, or coarser shardings"
+        )
     return found.choice
 
 

@@ -158,10 +158,10 @@ def _spec(what: str, placements: Sequence[Any], dimensions: int) -> str:
                 "redistribute the tensor within its mesh first"
             )
         place = each.dim if isinstance(each, Shard) else 0
-        refuse(
-            not -dimensions <= place < dimensions,
-            f"reshard: {what} have {each}, and the tensor has {dimensions} dimensions",
-        )
+        if not -dimensions <= place < dimensions:
+            raise InputError(
+                f"reshard: {what} have {each}, and the tensor has {dimensions} dimensions"
+            )
         place %= dimensions
         words.append(f"Shard({place})" if isinstance(each, Shard) else "Replicate()")
     return ",".join(words)

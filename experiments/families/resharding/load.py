@@ -211,11 +211,11 @@ def carried(options: ReshardingOptions) -> Carried:
     )
     carrier = Carrier(flows, lambda host: options.places[host])
     found = plan_of(options)
-    refuse(
-        not found.senders,
-        "reshard: every host has all that its devices need, so that nothing is sent; choose "
-        "other meshes or shardings",
-    )
+    if not found.senders:
+        raise InputError(
+            "reshard: every host has all that its devices need, so that nothing is sent; choose "
+            "other meshes or shardings"
+        )
     name, _ = strategy_and_balance(options.algorithm)
     links = Links(
         options.rate_bps, options.mtu, flows.block_bytes, options.delay_ns, options.places

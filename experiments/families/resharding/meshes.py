@@ -48,7 +48,8 @@ class Mesh:
             ("names", texts("names of a mesh", self.names, "('dp', 'tp')")),
         ):
             object.__setattr__(self, field, value)
-        refuse(not self.hosts, "a mesh without hosts: it has one at least")
+        if not self.hosts:
+            raise InputError("a mesh without hosts: it has one at least")
         twice = next((host for host in self.hosts if self.hosts.count(host) > 1), None)
         if twice is not None:
             raise InputError(

@@ -11,7 +11,7 @@ import numpy as np
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import Box
 from weft.base.arguments import items, text, whole, wholes
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.families.resharding.balancers import balanced
 from weft.experiments.families.resharding.bounds import lower_bound
@@ -97,7 +97,8 @@ class Resharding:
     tensors: tuple[Tensor, ...]
 
     def __post_init__(self) -> None:
-        refuse(not self.tensors, "a resharding of no tensors: it has one at least")
+        if not self.tensors:
+            raise InputError("a resharding of no tensors: it has one at least")
         for number in range(len(self.tensors)):
             self.specs(number)
 

@@ -193,12 +193,11 @@ class Calculations:
                     )
                 case "hexstr":
                     width, value = int(item["bitwidth"]), number(item["value"])
-                    refuse(
-                        not 0 < width <= MAX_CONSTANT_BITS,
-                        f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} "
-                        "are supported",
-                        ProgramError,
-                    )
+                    if not 0 < width <= MAX_CONSTANT_BITS:
+                        raise ProgramError(
+                            f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} "
+                            "are supported"
+                        )
                     while width > 0:
                         part = min(width, 56)
                         width -= part

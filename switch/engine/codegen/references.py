@@ -102,11 +102,10 @@ def is_union(node: Json) -> bool:
 def _picked(translator: Translating, family: Family, node: Json, what: str) -> HeaderReference:
     index = translator.integer(node)
     if index.constant is not None:
-        refuse(
-            not 0 <= index.constant < len(family.headers),
-            f"element {index.constant} of {what}, which has {len(family.headers)}",
-            ProgramError,
-        )
+        if not 0 <= index.constant < len(family.headers):
+            raise ProgramError(
+                f"element {index.constant} of {what}, which has {len(family.headers)}"
+            )
         return HeaderReference(Family((family.headers[index.constant],)))
     return HeaderReference(family, translator.narrow(node, f"the index of {what}"))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import refuse
 from weft.switch.engine.control import meters
 from weft.switch.engine.control.configuration import Configuration
 from weft.switch.engine.control.entities import (
@@ -115,11 +114,8 @@ class LiveValues:
     def write_register(self, register: str, index: int, value: int) -> None:
         """Set one cell of a register. Raises NotFound, InvalidValue."""
         cells, words = self._register(register, index)
-        refuse(
-            not 0 <= value < 1 << cells.width,
-            f"register {register!r} has cells of {cells.width} bits: {value}",
-            InvalidValue,
-        )
+        if not 0 <= value < 1 << cells.width:
+            raise InvalidValue(f"register {register!r} has cells of {cells.width} bits: {value}")
         if cells.signed and value >> (cells.width - 1):
             value -= 1 << cells.width
         words[:] = [signed(word) for word in split_words(value, cells.width)]

@@ -15,11 +15,8 @@ MOST_RATE = (1 << 63) - 1
 def check_rates(what: str, config: MeterConfig) -> None:
     """Raise InvalidValue for rates or bursts that a meter cannot have."""
     for name, value in vars(config).items():
-        refuse(
-            not 0 <= value <= MOST_RATE,
-            f"{what}: {name} {value} is out of range, 0 to {MOST_RATE}",
-            InvalidValue,
-        )
+        if not 0 <= value <= MOST_RATE:
+            raise InvalidValue(f"{what}: {name} {value} is out of range, 0 to {MOST_RATE}")
     refuse(
         config.pir_per_s < config.cir_per_s,
         f"{what}: the peak rate {config.pir_per_s} is below the committed rate {config.cir_per_s}",

@@ -74,11 +74,8 @@ def _read(document: Json) -> Program:
     check_counts(document)
     program = Program(document)
     for name, code in document.get("errors", []):
-        refuse(
-            not isinstance(code, int),
-            f"parser error {name!r} has the code {code!r}, which is no number",
-            ProgramError,
-        )
+        if not isinstance(code, int):
+            raise ProgramError(f"parser error {name!r} has the code {code!r}, which is no number")
         program.errors[name] = code
     _read_headers(program)
     _read_actions(program)
@@ -348,7 +345,8 @@ def _meter(program: Program, entry: Json, size: int, target: Field | None) -> Me
     )
     if entry.get("rate_count", TWO_RATES) != TWO_RATES:
         raise ProgramError(f"meter {name!r} has {entry['rate_count']} rates: v1model's have two")
-    refuse(not 0 <= size < 1 << 32, f"meter {name!r} has {size} cells", ProgramError)
+    if not 0 <= size < 1 << 32:
+        raise ProgramError(f"meter {name!r} has {size} cells")
     return Meter(name, program.take("meter_cells", size), size, kind == "packets", target)
 
 
@@ -375,10 +373,7 @@ def _learn_lists(program: Program) -> dict[int, LearnList]:
                 )
                 elements.append(field)
         identifier = int(item["id"])
-        refuse(
-            not 0 < identifier < 1 << 16,
-            f"digest {item['name']!r} has the id {identifier}: 1 to 65535",
-            ProgramError,
-        )
+        if not 0 < identifier < 1 << 16:
+            raise ProgramError(f"digest {item['name']!r} has the id {identifier}: 1 to 65535")
         lists[identifier] = LearnList(identifier, item["name"], tuple(elements))
     return lists

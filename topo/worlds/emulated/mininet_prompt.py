@@ -199,10 +199,8 @@ class CommandLine(CLI):
             name not in self.mn,
             f"{line!r}: there is no such command (see help), nor node (see nodes)",
         )
-        refuse(
-            not command,
-            f"{name}: write a command behind it, as {name} ip addr",
-        )
+        if not command:
+            raise InputError(f"{name}: write a command behind it, as {name} ip addr")
         check_command(name, command)
         node = self.mn[name]
         program, *_ = words = command.split(" ")
@@ -281,11 +279,11 @@ class CommandLine(CLI):
         complain of."""
         if not nodes or not all(name in self.mn for name in nodes):
             return
-        refuse(
-            not os.environ.get("DISPLAY"),
-            f"{line}: there is no display for a window (DISPLAY is not set): type what is to be "
-            f"run behind the node's name, as {nodes[0]} ip addr",
-        )
+        if not os.environ.get("DISPLAY"):
+            raise InputError(
+                f"{line}: there is no display for a window (DISPLAY is not set): type what is to "
+                f"be run behind the node's name, as {nodes[0]} ip addr"
+            )
         refuse(
             program is not None and shutil.which(program) is None,
             f"{line}: {program} is not installed",
