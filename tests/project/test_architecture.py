@@ -456,27 +456,24 @@ def of_tables() -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
 
 
-OF_PROGRAMS = ("cli/torch.py", "cli/torch_run.py", "interface/net.py")
-"""The commands of one kind of work, which are its own, and what scripts call in their place."""
+OF_PROGRAMS = ("cli/torch.py", "cli/torch_run.py", "cli/command_line.py", "interface/net.py")
+"""The command of programs of PyTorch, the list of all commands, and what scripts call in its
+place."""
 
 
 def test_what_is_below_kinds_of_work_names_none_of_them() -> None:
     """But for flows, which are a word of networks, too."""
     own = {name for each in families() if each.name != "collectives" for name in each.algorithms()}
-    pattern = re.compile(rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])")
+    names = rf"(?<![\w-])({'|'.join(own - {'flows'})})(?![\w-])"
+    any_family = r"^weft\.experiments\.families\."
+    elsewhere = re.compile(rf"{names}|{any_family}|(?i:torch)")
+    of_programs = re.compile(rf"{names}|{any_family}(?!programs\.)")
     rooms = ("scenario", "theory", "runs", "paths", "engines", "results", "report", "plots")
-    folders = (*(f"experiments/{room}" for room in rooms), "cli", "interface")
-
-    def names_one(file: Path, text: str) -> bool:
-        of, _, module = text.partition("weft.experiments.families.")
-        is_own = name_of(file) in OF_PROGRAMS and module.startswith("programs.")
-        return bool(pattern.search(text) or (module and not of and not is_own))
-
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
-        for file in modules(*folders)
+        for file in modules(*(f"experiments/{room}" for room in rooms), "cli", "interface")
         for line, text in words_of(file)
-        if names_one(file, text)
+        if (of_programs if name_of(file) in OF_PROGRAMS else elsewhere).search(text)
     ]
     assert not wrong
 
