@@ -26,9 +26,9 @@ from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.notes import notes_on
 from weft.experiments.runs.points import PointFiles
+from weft.experiments.runs.predictions import Predictions
 from weft.experiments.runs.settled import settled
 from weft.experiments.runs.shared import check, network_key
-from weft.experiments.runs.simulation import Predictions
 from weft.experiments.runs.versions import environment
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point

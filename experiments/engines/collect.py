@@ -11,7 +11,7 @@ from weft.experiments.results.results import Run
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.here import failed_point
 from weft.experiments.runs.points import PointResult
-from weft.experiments.runs.simulation import Predictions
+from weft.experiments.runs.predictions import Predictions
 from weft.experiments.scenario.sweep import Point
 from weft.topo.worlds.registry import WORLDS
 

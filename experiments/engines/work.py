@@ -25,8 +25,8 @@ from weft.experiments.runs.here import run_alone, run_together
 from weft.experiments.runs.identity import version
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointResult
+from weft.experiments.runs.predictions import Predictions, predict_point
 from weft.experiments.runs.shared import check
-from weft.experiments.runs.simulation import Predictions, predict_point
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.topo.worlds.registry import PREDICTING

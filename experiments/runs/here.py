@@ -8,8 +8,9 @@ from weft.base.progress import Progress
 from weft.experiments.results.results import Run
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.measured import broken_off
+from weft.experiments.runs.predictions import Predictions
 from weft.experiments.runs.shared import run_shared
-from weft.experiments.runs.simulation import Predictions, simulate
+from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
 

@@ -38,6 +38,13 @@ def _version() -> str:
         found = folder.glob("*") if folder is PACKAGE else folder.resolve().rglob("*")
         for file in sorted(each for each in found if each.suffix in SOURCES):
             digest.update(f"{folder.name}/{file.name} ".encode() + file.read_bytes())
+    return " with ".join([f"{VERSION}+{digest.hexdigest()[:12]}", *packages()])
+
+
+@cache
+def packages() -> list[str]:
+    """Return the packages that add to Weft, with their versions; their sources may change under
+    the same version."""
     groups = metadata.entry_points()
     others = {
         f"{point.dist.name} {point.dist.version}"
@@ -46,7 +53,7 @@ def _version() -> str:
         for point in groups.select(group=group)
         if point.dist is not None
     }
-    return " with ".join([f"{VERSION}+{digest.hexdigest()[:12]}", *sorted(others)])
+    return sorted(others)
 
 
 def key_of(scenario: Scenario, program: ProgramFiles) -> str:

@@ -12,7 +12,7 @@ from weft.experiments.runs.events import of_run
 from weft.experiments.runs.inputs import operation_of
 from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.operate import operate
-from weft.experiments.runs.simulation import Predictions, predict_point
+from weft.experiments.runs.predictions import Predictions, predict_point
 from weft.experiments.runs.testbed import Testbed, make_testbed
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS

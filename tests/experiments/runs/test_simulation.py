@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from weft import Scenario, run
 from weft.base.errors import InputError
+from weft.base.progress import Progress
 from weft.cli import command_line as cli
 from weft.experiments.report import render
+from weft.experiments.results.results import Run
 from weft.experiments.results.summary import worst_fidelity
+from weft.experiments.runs import predictions, simulation
+from weft.experiments.runs.inputs import program_of
+from weft.experiments.scenario.sweep import Point
 from weft.topo.faults import LinkLoss
 
 
@@ -133,3 +140,40 @@ def test_goodput_is_of_what_one_rank_has_to_move_and_below_the_links_rate(
     assert one.completion_ns and one.goodput_bps
     assert one.goodput_bps == pytest.approx(moved_bytes * 8e9 / one.completion_ns)
     assert one.goodput_bps < scenario.rate_bps
+
+
+def test_a_prediction_is_kept_and_simulated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[str] = []
+
+    def counted(scenario: Scenario, *rest: Any) -> Run:
+        simulated.append(rest[1])
+        return simulation.simulate(scenario, *rest)
+
+    kept = tmp_path / "predictions"
+    monkeypatch.setattr(predictions, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(predictions, "simulate", counted)
+    monkeypatch.setattr(predictions, "packages", list)
+    point = Point(Scenario(topology="single", hosts_per_leaf=2, size_bytes=4096))
+    program, quiet = program_of(point.scenario), Progress.silent()
+    first = predictions.predict_point(point, program, quiet)
+    assert simulated == [*point.scenario.algorithms]
+    assert predictions.predict_point(point, program, quiet) == first
+    assert len(simulated) == len(first)
+    (file,) = kept.iterdir()
+    file.write_text("[[")  # what cannot be read is simulated again
+    assert predictions.predict_point(point, program, quiet) == first
+    larger = Point(dataclasses.replace(point.scenario, size_bytes=8192))
+    assert predictions.predict_point(larger, program, quiet) != first
+    assert len(simulated) == 3 * len(first) and len([*kept.iterdir()]) == 2
+
+
+def test_a_prediction_is_not_kept_where_other_packages_may_have_a_part_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictions, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(predictions, "packages", lambda: ["another 1.0"])
+    point = Point(Scenario(topology="single", hosts_per_leaf=2, size_bytes=4096))
+    predictions.predict_point(point, program_of(point.scenario), Progress.silent())
+    assert not [*tmp_path.iterdir()]
