@@ -11,12 +11,10 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 
 import ctypes
 import hashlib
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import (
     Annotated,
@@ -32,7 +30,6 @@ from typing import (
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.cache import cache_dir
 from weft.base.deferred import (
     PLAIN,
     at_waking,
@@ -53,7 +50,6 @@ from weft.base.machine_code import (
     Unsuitable,
     has_own_name,
     loaded_from,
-    place_of,
 )
 
 _extending = deferred(lambda: import_module("numba.core.extending"))
@@ -66,7 +62,7 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BELOW = ("deferred", "machine_code", "numba_code", "system_calls")
+_BELOW = ("deferred", "machine_code", "numba_code", "processors", "system_calls")
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -74,11 +70,10 @@ class Jit:
     """A `Jit` says how the functions of some modules are compiled, and keeps their machine code.
 
     The folder of the code is named by a digest of all ``sources`` that it is made of, of this
-    layer, of what other packages bring, and of the versions of Python and numba: by what they say,
-    wherever they are.
+    layer, and of what other packages bring: by what they say, wherever they are.
 
     Args:
-        folder: the name of a folder in the cache folder (`weft.base.cache`).
+        folder: the name of a folder, in the cache folder (`weft.base.cache`) and in a wheel.
         sources: the files that the compiled functions and all their callees are in.
         brought: the group of entry points by which other packages bring callees, if any do.
         options: of `numba.njit`, for all functions.
@@ -90,8 +85,7 @@ class Jit:
         here = Path(__file__).resolve()
         layer = (here, *(here.with_name(f"{name}.py") for name in _BELOW))
         self.sources = tuple(sorted({*layer, *sources}))
-        versions = (version("numba"), version("llvmlite"))
-        digest = hashlib.sha256(f"{versions} {platform.python_version()}".encode())
+        digest = hashlib.sha256()
         for path in self.sources:
             digest.update(str(path.relative_to(_ROOT)).encode())
             digest.update(path.read_bytes())
@@ -109,10 +103,11 @@ class Jit:
         self._digest.update(digest_of(self.brought).encode() if self.brought else b"")
         return self._digest.hexdigest()[:16]
 
-    @cached_property
-    def folder(self) -> Path:
-        """Return where the machine code is. Raises MachineError if there can be no such folder."""
-        return cache_dir() / self._name / self.digest
+    def place_of(self, name: str, kinds: Kinds = ()) -> str:
+        """Return where a library is kept, to which what it is made for is added: that of a function
+        for some kinds of arguments, or one with a name of its own."""
+        key = hashlib.sha256(repr((name, kinds)).encode()).hexdigest()[:24]
+        return f"{self._name}/{self.digest}/{name.rsplit('.', 1)[-1]}-{key}"
 
     def compiled(self, function: Function) -> Function:
         """Compile a function without the GIL, when it is first called from Python with arguments of
@@ -158,7 +153,7 @@ class Jit:
         module = function.module
         if function.name in self._entries.get(module, ()):
             if module not in self._loaded:
-                place = place_of(self.folder, module)
+                place = self.place_of(module)
                 self._loaded[module] = loaded_from(place, lambda: self._together(module))
             if key in self._loaded[module]:
                 return self._loaded[module][key]
@@ -171,7 +166,7 @@ class Jit:
 
         own = has_own_name(function.name)
         with suppress(Unsuitable):
-            return loaded_from(place_of(self.folder, *key) if own else None, alone).get(key)
+            return loaded_from(self.place_of(*key) if own else None, alone).get(key)
         return None
 
     def for_c(self, name: str, function: Callable[..., int]) -> Library:

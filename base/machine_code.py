@@ -4,14 +4,15 @@ Functions that are compiled together are one `Library`: an object file, and a ta
 called in it by C's calling convention. Every argument is one word or more; an array is its address
 and its shape. LLVM alone loads it, in a few milliseconds.
 
-What is of another processor, not whole, or not there is compiled (`weft.base.numba_code`) and kept.
+It comes from the cache, or with Weft in a wheel, for levels of processors. What is of another
+processor, not whole, or not there is compiled (`weft.base.numba_code`) and kept.
 What is called with kinds of arguments that have no words goes through numba.
 """
 
 import ctypes
 import hashlib
-import os
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,10 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.cache import keep_bounded, mark_used
+from weft.base.cache import PACKAGE, cache_dir, keep_bounded, mark_used
 from weft.base.files import write_whole
-
-llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
+from weft.base.processors import levels_met, llvm, processor
 
 _NOT_CALLED = (
     "numba_do_raise", "numba_runtime_build_excinfo_struct", "numba_fatal_error", "numba_gil_ensure",
@@ -34,8 +34,8 @@ _NOT_CALLED = (
 """Names that only numba has, in code for Python's errors, and in code that frees what numba's
 arrays own. Libraries are called past the former, and get no such arrays."""
 
-_OF_NO_CONCERN = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
-"""Settings of numba that change no code."""
+SHIPPED = PACKAGE / "kernels"
+"""The folder of the libraries that a wheel has."""
 
 READ_ONLY = "readonly"
 """Annotates an array that may not be written to."""
@@ -94,58 +94,72 @@ def target_machine() -> Any:
     return target.create_target_machine(opt=2, jit=True)
 
 
-@cache
-def processor() -> str:
-    """Return a digest of what code is made for: the processor, and numba's settings."""
-    features = llvm.get_host_cpu_features().flatten()
-    settings = sorted(
-        (name, value)
-        for name, value in os.environ.items()
-        if name.startswith("NUMBA_") and name not in _OF_NO_CONCERN
-    )
-    made_for = (llvm.get_process_triple(), llvm.get_host_cpu_name(), features, settings)
-    return hashlib.sha256(repr(made_for).encode()).hexdigest()[:12]
-
-
-def place_of(folder: Path, name: str, kinds: Sequence[str] = ()) -> Path:
-    """Return where a library is kept: that of a function for some kinds of arguments, or one with
-    a name of its own."""
-    key = hashlib.sha256(repr((name, tuple(kinds), processor())).encode()).hexdigest()[:24]
-    return folder / f"{name.rsplit('.', 1)[-1]}-{key}.library"
-
-
-def keep(place: Path, library: Library) -> None:
+def keep(file: Path, library: Library) -> None:
     """Keep a library, behind a digest of it."""
     text = pickle.dumps(library)
-    write_whole(place, hashlib.sha256(text).digest() + text, folders=True, keep=True)
+    write_whole(file, hashlib.sha256(text).digest() + text, folders=True, keep=True)
 
 
-def found_at(place: Path) -> Library | None:
-    """Return the library at a place; None if there is none, or it is not whole."""
+def found_at(file: Path) -> Library | None:
+    """Return the library in a file; None if there is none, or it is not whole."""
     with suppress(Exception):
-        text = place.read_bytes()
+        text = file.read_bytes()
         if hashlib.sha256(text[32:]).digest() == text[:32]:
             library: Library = pickle.loads(text[32:])
             return library
     return None
 
 
-def loaded_from(place: Path | None, make: Callable[[], Library]) -> Addresses:
-    """Load the library at a place. If there is none, or it does not load here, make it, and keep
-    it if it has a place.
+def file_of(place: str, made_for: str) -> str:
+    """Return the name of the file of a library for some processors."""
+    return f"{place}-{made_for}.library"
+
+
+def kept_at(place: str) -> Addresses | None:
+    """Load the library of a place: from the cache, or else from what came with Weft; None if it is
+    yet to be made."""
+    kept = cache_dir() / file_of(place, processor())
+    shipped = [SHIPPED / file_of(place, level.name) for level in levels_met()]
+    mark_used(kept)
+    for file in (kept, *shipped):
+        if (found := found_at(file)) is not None:
+            with suppress(Unsuitable):
+                return found.loaded()
+        elif file in shipped and file.exists():
+            _say(f"{file} is damaged and is not used: install Weft anew")
+    return None
+
+
+def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
+    """Load the library of a place. If it is yet to be made, or does not load here, make it, and
+    keep it if it has a place.
 
     Raises Unsuitable if what is made does not load either.
     """
-    if place is not None and (found := found_at(place)) is not None:
-        mark_used(place)
-        with suppress(Unsuitable):
-            return found.loaded()
+    if place is None:
+        return make().loaded()
+    if (loaded := kept_at(place)) is not None:
+        return loaded
+    others = {
+        file.stem.removeprefix(f"{Path(place).name}-") for file in SHIPPED.glob(file_of(place, "*"))
+    }
+    if others.isdisjoint(level.name for level in levels_met()) and others:
+        _say(
+            f"the machine code that came with Weft (for {', '.join(sorted(others))}) is for other "
+            "processors, or other settings of numba: what is needed of it is compiled, and kept"
+        )
     library = make()
     loaded = library.loaded()
-    if place is not None:
-        keep(place, library)
-        keep_bounded(place)
+    kept = cache_dir() / file_of(place, processor())
+    keep(kept, library)
+    keep_bounded(kept)
     return loaded
+
+
+@cache
+def _say(message: str) -> None:
+    """Print a message, once."""
+    print(f"weft: {message}", file=sys.stderr)
 
 
 # -- calls from Python

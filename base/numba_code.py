@@ -22,10 +22,10 @@ from weft.base.machine_code import (
     Library,
     Unsuitable,
     kind_of_record,
-    llvm,
     rank_of,
     target_machine,
 )
+from weft.base.processors import llvm
 
 wake()
 numba: Any = import_module("numba")

@@ -10,7 +10,6 @@ Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Inst
 left in the end is 16 bytes with the same remainder as the whole, which the table method finishes.
 """
 
-import os
 import zlib
 from importlib import import_module
 from typing import Annotated, Any
@@ -21,14 +20,12 @@ import numpy.typing as npt
 from weft.agents.wire.compiled import entry, internal
 from weft.base.deferred import deferred, intrinsic, ir, types
 from weft.base.jit import READ_ONLY, Word, load8, load64
+from weft.base.processors import may_use
 
 cgutils = deferred(lambda: import_module("numba.core.cgutils"))
-_processor: Any = import_module("llvmlite.binding")
 
-AVAILABLE: bool = bool(_processor.get_host_cpu_features().get("pclmul")) and not (
-    os.environ.get("NUMBA_CPU_NAME") or os.environ.get("NUMBA_CPU_FEATURES")
-)
-"""Whether compiled code may use the instruction (numba compiles for this very processor)."""
+AVAILABLE = may_use("pclmul")
+"""Whether compiled code may use the instruction."""
 
 _PAST_512_BITS = (0x154442BD4, 0x1C6E41596)
 _PAST_128_BITS = (0x1751997D0, 0x0CCAA009E)

@@ -18,12 +18,13 @@ from weft.base.machine_code import (
     Library,
     Unsuitable,
     bound,
+    file_of,
     found_at,
     keep,
     kind_of,
-    llvm,
     target_machine,
 )
+from weft.base.processors import levels_met, llvm
 
 JIT = Jit("tests-kept", [Path(__file__)])
 
@@ -125,14 +126,21 @@ print("numba" in sys.modules)
 """
 
 
-def run(script: str, cache: Path) -> str:
-    """What a process of its own prints, with a cache folder."""
+def answer_of(script: str, cache: Path) -> tuple[str, str]:
+    """What a process of its own prints, with a cache folder, and what it says besides."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | {"WEFT_CACHE": str(cache)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert not done.stderr and done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+def run(script: str, cache: Path) -> str:
+    """What a process of its own prints, with a cache folder; it says nothing besides."""
+    answer, said = answer_of(script, cache)
+    assert not said
+    return answer
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +276,60 @@ print(deferred.is_awake(), type(jit.types).__name__, type(deferred.ir).__name__)
 def test_code_for_another_processor_is_not_found(cache: Path) -> None:
     script = "import os; os.environ['NUMBA_OPT'] = '1'" + SCRIPT
     assert run(script, cache) == "True"
+
+
+def shipped_from(cache: Path, folder: Path, level: str) -> list[Path]:
+    """What a cache has, as a wheel has it for a level of processors."""
+    made = {}
+    for file in kept_in(cache):
+        place = file.relative_to(cache).as_posix().rpartition("-")[0]
+        made[place] = folder / file_of(place, level)
+        made[place].parent.mkdir(parents=True, exist_ok=True)
+        made[place].write_bytes(file.read_bytes())
+    return [*made.values()]
+
+
+SHIPPED = """
+from pathlib import Path
+from weft.base import machine_code
+machine_code.SHIPPED = Path({folder!r})
+"""
+A_LEVEL = next((level.name for level in levels_met()), "")
+no_level = pytest.mark.skipif(not A_LEVEL, reason="wheels have no code for this processor")
+
+
+@no_level
+def test_what_came_with_weft_is_not_compiled_and_what_is_damaged_is_not_loaded(
+    cache: Path, tmp_path: Path
+) -> None:
+    folder, own = tmp_path / "kernels", tmp_path / "cache"
+    own.mkdir(mode=0o700)
+    made = shipped_from(cache, folder, A_LEVEL)
+    script = SHIPPED.format(folder=str(folder)) + SCRIPT
+    assert run(script, own) == "False"
+    assert kept_in(own) == []
+    damaged = next(file for file in made if file.name.startswith("quotient"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    answer, said = answer_of(script, own)
+    assert answer == "True"
+    assert said == f"weft: {damaged} is damaged and is not used: install Weft anew\n"
+    assert [file.name.split("-")[0] for file in kept_in(own)] == ["quotient"]
+    assert run(script, own) == "False"
+
+
+def test_what_came_with_weft_for_other_processors_is_not_used_and_that_is_said_once(
+    cache: Path, tmp_path: Path
+) -> None:
+    folder, own = tmp_path / "kernels", tmp_path / "cache"
+    own.mkdir(mode=0o700)
+    made = shipped_from(cache, folder, "another")
+    answer, said = answer_of(SHIPPED.format(folder=str(folder)) + SCRIPT, own)
+    assert answer == "True"
+    assert said == (
+        "weft: the machine code that came with Weft (for another) is for other processors, or "
+        "other settings of numba: what is needed of it is compiled, and kept\n"
+    )
+    assert len(kept_in(own)) == len(made)
 
 
 def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Path) -> None:

@@ -368,7 +368,8 @@ def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
         or "numba" in file.read_text()
     }
     assert using == {
-        f"base/{name}.py" for name in ("deferred", "jit", "machine_code", "numba_code")
+        f"base/{name}.py"
+        for name in ("deferred", "jit", "machine_code", "numba_code", "processors")
     }
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from weft.base.errors import MachineError
+from weft.base.processors import levels_met
+from weft.tools import wheel
 from weft.topo import fabric_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,31 +68,50 @@ def test_a_fabric_program_that_is_missing_is_an_error_that_says_where_it_was_loo
         fabric_program.fabric_program()
 
 
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
+def copied_to(source: Path) -> list[str]:
+    """Copy what belongs to the checkout; the names of its files."""
+    try:
+        return wheel.copy_checkout(ROOT, source)
+    except MachineError as error:
+        pytest.skip(str(error))
+
+
+def installed(package: Path, venv: Path) -> Path:
+    """Install a wheel into a virtual environment that sees the packages of the one that the tests
+    run in, pip among them; the folder that packages are in."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    python = str(venv / "bin" / "python")
+    inside = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    theirs = [path for path in sys.path if path.endswith("-packages")]
+    (Path(inside) / "theirs.pth").write_text("\n".join(theirs) + "\n")
+    subprocess.run([python, *PIP[1:], "install", "--no-deps", package], check=True)
+    return Path(inside)
+
+
+def environment_with(cache: Path) -> dict[str, str]:
+    """The environment of what is installed, with a cache folder, and without the tests' own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "WEFT_CACHE": str(cache)}
+
+
 @pytest.mark.system(alone=False)
 def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests(
     tmp_path: Path,
 ) -> None:
     source = tmp_path / "source"
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.split("\0")
-    if tracked == [""]:
-        pytest.skip("not a git checkout: the files that belong to Weft cannot be told from others")
-    for name in filter(None, tracked):
-        if (ROOT / name).is_symlink():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).symlink_to((ROOT / name).readlink())
-        elif (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
-
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    tracked = copied_to(source)
     isolation = ["--no-build-isolation"]  # the setuptools of requirements/: no network
     subprocess.run(
-        [*pip, "wheel", "--no-deps", *isolation, "--wheel-dir", tmp_path, source], check=True
+        [*PIP, "wheel", "--no-deps", *isolation, "--wheel-dir", tmp_path, source], check=True
     )
-    (wheel,) = tmp_path.glob("weft-*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
+    (package,) = tmp_path.glob("weft-*.whl")
+    names = zipfile.ZipFile(package).namelist()
     top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert top == {"weft"}
     assert not [name for name in names if name.startswith("weft/tools/")]
@@ -101,20 +122,10 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     assert "weft/requirements/shell.txt" in names
     assert any(name.endswith("/LICENSE") for name in names)
 
-    # A virtual environment that sees the packages of the one that the tests run in, pip among them.
     venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    inside = installed(package, venv)
     python = str(venv / "bin" / "python")
-    inside = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    theirs = [path for path in sys.path if path.endswith("-packages")]
-    (Path(inside) / "theirs.pth").write_text("\n".join(theirs) + "\n")
-    subprocess.run([python, *pip[1:], "install", "--no-deps", wheel], check=True)
-
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    environment["WEFT_CACHE"] = str(tmp_path / "cache")
+    environment = environment_with(tmp_path / "cache")
     script = "from weft.topo.fabric_program import fabric_program; print(fabric_program())"
     where = subprocess.run(
         [python, "-c", script],
@@ -134,7 +145,33 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     assert "--weft-world={simulated,emulated}" in offered.stdout, offered.stderr
     templates = ("experiments/report/templates/page.html", "topo/templates/network.svg")
     for file in templates:
-        assert (Path(inside) / "weft" / file).is_file()
+        assert (inside / "weft" / file).is_file()
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="networks need root")
+@pytest.mark.skipif(not levels_met(), reason="wheels have no code for this processor")
+def test_a_wheel_with_kernels_in_it_compiles_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied_to(tmp_path / "source")
+    monkeypatch.setattr(wheel, "levels", lambda: levels_met()[:1])  # each takes a minute
+    package = wheel.build(tmp_path / "dist")
+    assert not package.name.endswith("-any.whl")
+    inside = installed(package, tmp_path / "venv")
+    kernels = sorted((inside / "weft" / "kernels").glob("*/*/*.library"))
+    assert {file.parent.parent.name for file in kernels} == {
+        "compiled", "machine-code", "simulated"
+    }  # fmt: skip
+    environment = environment_with(tmp_path / "cache")
+    for words in (["prepare"], ["demo"]):
+        done = subprocess.run(
+            [tmp_path / "venv" / "bin" / "weft", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert not list((tmp_path / "cache").rglob("*.library"))
 
 
 def test_the_extras_are_those_that_pages_name() -> None:

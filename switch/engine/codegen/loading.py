@@ -18,14 +18,7 @@ from weft.base.cache import cache_dir, mark_used
 from weft.base.deferred import wake
 from weft.base.errors import MachineError
 from weft.base.files import write_whole
-from weft.base.machine_code import (
-    Addresses,
-    Library,
-    Unsuitable,
-    found_at,
-    loaded_from,
-    place_of,
-)
+from weft.base.machine_code import Addresses, Library, kept_at, loaded_from
 from weft.switch.engine.codegen.generate import generate
 from weft.switch.engine.dataplane.layout import DROP_PORT, RUN_INGRESS
 from weft.switch.engine.native.compiled import JIT
@@ -122,10 +115,8 @@ def load_at_once(program: Program, path: Path) -> Pipeline:
 
 def kept_code(path: Path) -> int | None:
     """Return where the machine code of a program's source is; None if it is yet to be made."""
-    found = found_at(place_of(JIT.folder, path.stem))
-    with contextlib.suppress(Unsuitable):  # it does not load here
-        return None if found is None else _only_address(found.loaded())
-    return None
+    loaded = kept_at(JIT.place_of(path.stem))
+    return None if loaded is None else _only_address(loaded)
 
 
 def compile_source(path: Path) -> int:
@@ -137,7 +128,7 @@ def compile_source(path: Path) -> int:
         wake()
         return JIT.for_c(name, _import(path, name).pipeline)
 
-    return _only_address(loaded_from(place_of(JIT.folder, name), compile_pipeline))
+    return _only_address(loaded_from(JIT.place_of(name), compile_pipeline))
 
 
 def _only_address(loaded: Addresses) -> int:
