@@ -158,10 +158,8 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
             row.check_range(asked)
             continue
         number = getattr(asked, row.field)
-        refuse(
-            not 1 <= number <= MOST_HOSTS,
-            f"{row.name} {number}: from 1 to {MOST_HOSTS} is possible",
-        )
+        if not 1 <= number <= MOST_HOSTS:
+            raise InputError(f"{row.name} {number}: from 1 to {MOST_HOSTS} is possible")
     return asked
 
 

@@ -131,10 +131,8 @@ class Prompt(CommandLine):
         packets = TRACED_PACKETS
         if rest and _NUMBER.fullmatch(rest[0]):
             packets = int(number) if (number := rest.pop(0)).isdecimal() else 0
-            refuse(
-                not 0 < packets <= MOST_PACKETS,
-                f"trace {line}: N is 1 to {MOST_PACKETS} packets",
-            )
+            if not 0 < packets <= MOST_PACKETS:
+                raise InputError(f"trace {line}: N is 1 to {MOST_PACKETS} packets")
         if rest and rest[0] not in self.mn and not hasattr(self, f"do_{rest[0]}"):
             raise InputError(
                 f"trace {line}: there is no command {' '.join(rest[:1])!r} (see help), nor such a "
