@@ -49,6 +49,8 @@ ELSEWHERE = {
     ("tools/bench/compiler.py", "TemporaryDirectory"): IN_TMP,
     ("tools/bench/switch_traffic.py", "open"): IN_TMP,
     ("tools/bench/switch_rows.py", "write_text"): IN_TMP,
+    ("tools/bench/first_packets.py", "write_text"): IN_TMP,
+    ("tools/bench/start.py", "TemporaryDirectory"): IN_TMP,
 }
 """Who else writes or makes something, by file and what it calls, and why it may."""
 
