@@ -39,6 +39,12 @@ def network_of(scenario: Scenario, **more: Any) -> World:
     return WORLDS[scenario.world].network(scenario.network(), options)
 
 
+def algorithms_of(scenario: Scenario) -> tuple[str, ...]:
+    """Return what ranks load before they are asked to run a scenario: all algorithms in it."""
+    operations = (operation_of(scenario, name, scenario.seed) for name in scenario.algorithms)
+    return tuple(sorted({kind.algorithm for each in operations for kind in each.kinds}))
+
+
 def check(scenario: Scenario) -> None:
     """Raise InputError or MachineError if a scenario's network could not be brought up here."""
     network_of(scenario, pcap=Path() if scenario.pcap else None)
@@ -92,9 +98,7 @@ def run_shared(
         )
 
     first = points[0].scenario
-    operations = (operation_of(first, name, first.seed) for name in first.algorithms)
-    algorithms = sorted({kind.algorithm for each in operations for kind in each.kinds})
-    world = network_of(first, pcap=captures, algorithms=tuple(algorithms), meanwhile=predict)
+    world = network_of(first, pcap=captures, algorithms=algorithms_of(first), meanwhile=predict)
     with (
         make_testbed(world, first, program, progress) as testbed,
         traced(world, first.trace, folder, progress, notes),

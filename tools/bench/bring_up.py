@@ -9,7 +9,7 @@ from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs.inputs import program_of
-from weft.experiments.runs.shared import network_of
+from weft.experiments.runs.shared import algorithms_of, network_of
 from weft.experiments.runs.testbed import make_testbed, start_of
 from weft.experiments.scenario.scenario import Scenario
 
@@ -42,7 +42,8 @@ def measure(attempts: int = ATTEMPTS) -> dict[str, Any]:
 def _bring_up(scenario: Scenario) -> float:
     """Bring a world and its ranks up and down; return the time (monotonic) at which the ranks were
     ready."""
-    network, program = network_of(scenario), program_of(scenario)
+    network = network_of(scenario, algorithms=algorithms_of(scenario))
+    program = program_of(scenario)
     with make_testbed(network, scenario, program, Progress.silent()) as testbed:
         algorithm, repetition, _ = next(scenario.runs())
         names, topology = testbed.controller.names, network.topology
