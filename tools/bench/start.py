@@ -46,7 +46,8 @@ PARTS = (
 """The parts of a demo: from which event to which; the first event is its call."""
 PACKETS = {
     "cold": "first packet, a new program",
-    "warm": "first packet, the same program again",
+    "made": "first packet, once its machine code is made",
+    "warm": "first packet, a program whose code is kept",
     "bmv2": "first packet, BMv2",
 }
 COLUMNS = {
