@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import weft.tools.commands  # noqa: F401, `bench` is one of them
 from weft.cli import command_line as cli
 from weft.experiments.runs.busyness import Busyness, Reading, between, watched
 from weft.tools.bench import benchmarks
