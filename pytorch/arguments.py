@@ -33,7 +33,8 @@ def same_number(what: str, outputs: Sequence[torch.Tensor], inputs: Sequence[tor
 
 def one_dtype(what: str, tensors: Sequence[torch.Tensor]) -> torch.dtype:
     """Return the type that all tensors have."""
-    refuse(not tensors, f"{what}: there is no tensor; give one at least")
+    if not tensors:
+        raise BadCallError(f"{what}: there is no tensor; give one at least")
     kinds = {tensor.dtype for tensor in tensors}
     if len(kinds) != 1:
         raise BadCallError(
@@ -49,10 +50,11 @@ def equal_parts(tensor: torch.Tensor, size: int) -> list[torch.Tensor]:
 
 def split(what: str, tensor: torch.Tensor, sizes: Sequence[int], size: int) -> list[torch.Tensor]:
     """Return parts of a tensor along its first dimension; equal ones if no sizes are given."""
-    refuse(
-        not tensor.dim(),
-        f"{what} has no dimension; give it a first one that {size}, the number of ranks, divides",
-    )
+    if not tensor.dim():
+        raise BadCallError(
+            f"{what} has no dimension; give it a first one that {size}, the number of ranks, "
+            "divides"
+        )
     rows = int(tensor.shape[0])
     if not sizes:
         if rows % size:

@@ -22,7 +22,7 @@ from weft.agents.collectives.requests import Request
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.arguments import equal_parts, one_for_each_rank, only, split
 from weft.pytorch.collectives import Collectives
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.exchanges import Exchanges
 from weft.pytorch.groups import Group
 from weft.pytorch.lanes import Lanes
@@ -414,10 +414,11 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def _root(self, what: str, opts: Any) -> int:
         root = int(opts.rootRank) if opts is not None else 0
-        refuse(
-            not 0 <= root < self._size,
-            f"{what}: root {root} of a group of {self._size} ranks: choose 0 to {self._size - 1}",
-        )
+        if not 0 <= root < self._size:
+            raise BadCallError(
+                f"{what}: root {root} of a group of {self._size} ranks: choose 0 to "
+                f"{self._size - 1}"
+            )
         return root
 
     def _check_peer(self, what: str, peer: int, tag: int) -> None:
@@ -426,4 +427,5 @@ class WeftProcessGroup(dist.ProcessGroup):
             f"{what}: rank {peer}: choose another rank than this one, {self._rank}, of 0 to "
             f"{self._size - 1}",
         )
-        refuse(not 0 <= tag <= MOST_TAG, f"{what}: tag {tag}: choose 0 to {MOST_TAG}")
+        if not 0 <= tag <= MOST_TAG:
+            raise BadCallError(f"{what}: tag {tag}: choose 0 to {MOST_TAG}")

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from weft.agents.collectives.mailbox import Bytes
-from weft.pytorch.errors import BadCallError, refuse
+from weft.pytorch.errors import BadCallError
 from weft.pytorch.tensors import reduced_as
 
 _OPS: dict[Any, str] = {
@@ -49,10 +49,8 @@ def reduction_of(what: str, dtype: torch.dtype, opts: Any) -> Reduction:
     """
     asked = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
     if asked == dist.ReduceOp.PREMUL_SUM:
-        refuse(
-            not dtype.is_floating_point,
-            f"{what} of {dtype} by PREMUL_SUM: it is for floating-point numbers",
-        )
+        if not dtype.is_floating_point:
+            raise BadCallError(f"{what} of {dtype} by PREMUL_SUM: it is for floating-point numbers")
         given = asked.__getstate__()[1]
         factor = given.item() if isinstance(given, torch.Tensor) else given
         return Reduction(dtype, *reduced_as(what, dtype, "sum"), factor)

@@ -12,7 +12,7 @@ import torch
 from torch.distributed import _symmetric_memory as symmetric_memory
 from torch.distributed import distributed_c10d
 
-from weft.pytorch.errors import BadCallError, refuse
+from weft.pytorch.errors import BadCallError
 from weft.pytorch.fused.call import Call, refusing
 from weft.pytorch.fused.tiles import FLOATS, Options, check_tensors, sizes
 from weft.pytorch.process_group import WeftProcessGroup
@@ -71,10 +71,10 @@ def _check(
     dims = A_shard.dim()
     if dims < 2:
         raise BadCallError(f"A_shard has shape {tuple(A_shard.shape)}: at least a matrix is needed")
-    refuse(
-        not -dims <= gather_dim < dims,
-        f"gather_dim {gather_dim}: A_shard has {dims} dimensions, choose 0 to {dims - 1}",
-    )
+    if not -dims <= gather_dim < dims:
+        raise BadCallError(
+            f"gather_dim {gather_dim}: A_shard has {dims} dimensions, choose 0 to {dims - 1}"
+        )
     gather_dim %= dims
     inner = A_shard.shape[-1] * (group.size() if gather_dim == dims - 1 else 1)
     for number, each in enumerate(Bs):

@@ -84,10 +84,10 @@ def _check(
             f"A is {tuple(A.shape)} of {A.dtype} and B {tuple(B.shape)} of {B.dtype}: [..., K / P] "
             "and [K / P, N] of one type are needed"
         )
-    refuse(
-        not -dims <= scatter_dim < dims,
-        f"scatter_dim {scatter_dim}: the product has {dims} dimensions, choose 0 to {dims - 1}",
-    )
+    if not -dims <= scatter_dim < dims:
+        raise BadCallError(
+            f"scatter_dim {scatter_dim}: the product has {dims} dimensions, choose 0 to {dims - 1}"
+        )
     scatter_dim %= dims
     total = B.shape[1] if scatter_dim == dims - 1 else A.shape[scatter_dim]
     if not total or total % group.size():

@@ -104,10 +104,8 @@ def config_of(document: Any, source: str) -> ProcessConfig:
 
 def _check_special_ports(config: ProcessConfig) -> None:
     """Raise ``InputError`` if the drop port or a CPU port has the number of another port."""
-    refuse(
-        not 0 <= config.drop_port <= DROP_PORT,
-        f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}",
-    )
+    if not 0 <= config.drop_port <= DROP_PORT:
+        raise InputError(f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}")
     for switch in config.switches:
         what = f"switch {switch.name!r}, cpu_port {switch.cpu_port}"
         refuse(
@@ -139,7 +137,8 @@ def _check_ports(switch: SwitchConfig) -> None:
             "loses at both ends",
         )
         for loss in (port.loss, port.ingress_loss):
-            refuse(not 0 <= loss <= 1, f"{where}: loss {loss} is no probability, 0 to 1")
+            if not 0 <= loss <= 1:
+                raise InputError(f"{where}: loss {loss} is no probability, 0 to 1")
         figures = (
             port.rate_bps, port.delay_ns, port.ingress_delay_ns, port.queue_bytes,
             port.queue_packets,

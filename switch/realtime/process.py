@@ -333,10 +333,8 @@ class SwitchProcess:
 
         What comes in at a port is counted at the time when it is read. Raises ``InputError``.
         """
-        refuse(
-            not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS),
-            f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times",
-        )
+        if not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS):
+            raise InputError(f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times")
         self.at_once(lambda: self.dataplane.record_loads(start_ns, bin_ns))
 
     def end_loads(self) -> None:
@@ -378,11 +376,11 @@ class SwitchProcess:
                 (name, port) not in self._ports,
                 f"rate of port {port} of {name!r}: there is no such port",
             )
-            refuse(
-                not 0 < rate_bps <= MOST_RATE_BPS,
-                f"rate {rate_bps} bit/s of port {port} of {name!r} is out of range: 1 to "
-                f"{MOST_RATE_BPS}",
-            )
+            if not 0 < rate_bps <= MOST_RATE_BPS:
+                raise InputError(
+                    f"rate {rate_bps} bit/s of port {port} of {name!r} is out of range: 1 to "
+                    f"{MOST_RATE_BPS}"
+                )
 
         def change() -> None:
             for place, rate_bps in rates_bps.items():

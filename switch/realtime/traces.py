@@ -43,10 +43,8 @@ class Traces:
         Raises ``InputError``, ``ProgramError``.
         """
         control = self._control(name)
-        refuse(
-            not 0 < packets <= MOST_PACKETS,
-            f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}",
-        )
+        if not 0 < packets <= MOST_PACKETS:
+            raise InputError(f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}")
         tracer = Tracer(control, packets)
         self.end(name)
         with self.building:

@@ -591,6 +591,20 @@ def test_a_message_that_takes_a_call_is_found(message: str) -> None:
     assert list(costly_messages(ast.parse(f"refuse(name not in known, {message})"))) == [1]
 
 
+def test_what_is_refused_is_said_in_the_positive() -> None:
+    found = [
+        f"{name_of(file)}:{node.lineno}"
+        for file in modules(*PACKAGES)
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "refuse"
+        and isinstance(node.args[0], ast.UnaryOp)
+        and isinstance(node.args[0].op, ast.Not)
+    ]
+    assert not found, "write `if not good: raise` there"
+
+
 def test_no_module_is_longer_than_a_few_screens() -> None:
     lengths = {name_of(file): len(file.read_text().splitlines()) for file in modules(*PACKAGES)}
     long = {name: lines for name, lines in lengths.items() if lines > MOST_LINES}

@@ -107,12 +107,13 @@ def check_program(script: str, arguments: Sequence[str], options: ProgramAsked) 
                 "the program gives to init_process_group and that is to mean weft"
             )
     choices_of(options.algorithms)
-    refuse(
-        not 0 < options.limit_s <= MOST_LIMIT_S,
-        f"--timeout {options.limit_s:g} s: choose more than 0 and at most {MOST_LIMIT_S:g} s",
-    )
+    if not 0 < options.limit_s <= MOST_LIMIT_S:
+        raise InputError(
+            f"--timeout {options.limit_s:g} s: choose more than 0 and at most {MOST_LIMIT_S:g} s"
+        )
     if script == "-m":
-        refuse(not arguments, "torch run -m: name the module to run behind it")
+        if not arguments:
+            raise InputError("torch run -m: name the module to run behind it")
         module = str(arguments[0])
         refuse(
             "/" in module or module.endswith(".py"),
@@ -129,10 +130,10 @@ def check_program(script: str, arguments: Sequence[str], options: ProgramAsked) 
                 f"module {module!r}: there is no {package!r}, neither here nor installed"
             )
     else:
-        refuse(
-            not Path(script).is_file(),
-            f"script {script!r}: there is no such file; name a Python file, or -m and a module",
-        )
+        if not Path(script).is_file():
+            raise InputError(
+                f"script {script!r}: there is no such file; name a Python file, or -m and a module"
+            )
         with files.told_as_input(f"script {script!r} cannot be read"):
             files.check_shown(Path(script), (".py",))  # Python shows lines of what it cannot parse
     if importlib.util.find_spec("torch") is None:

@@ -7,7 +7,7 @@ from typing import TextIO
 from weft.agents.collectives.fixed_point import losses, saturation
 from weft.agents.collectives.registry import named
 from weft.base.children import how_it_ended
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, ProgramAsked, check_program
 from weft.experiments.families.programs.gathering import Gathering
 from weft.experiments.families.programs.ranks import Rank, reason_of
@@ -68,11 +68,11 @@ def torch_run(
 
 def check(net: UpNetwork, script: str, arguments: Sequence[str], options: ProgramAsked) -> None:
     """Raise InputError or MachineError for what could not be run; see `torch_run`."""
-    refuse(
-        not has_real_time(net.world),
-        "torch run: programs of PyTorch are processes, and the simulated world has none; bring the "
-        "network up with world='emulated'",
-    )
+    if not has_real_time(net.world):
+        raise InputError(
+            "torch run: programs of PyTorch are processes, and the simulated world has none; bring "
+            "the network up with world='emulated'"
+        )
     check_program(script, arguments, options)
     hosts = len(net.topology.hosts)
     refuse(

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from weft.agents.operators.tasks import REMOTE_FIRST
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.fused import operators
 from weft.pytorch.fused.call import weft_group
 from weft.pytorch.fused.layers.dispatched import MULTICAST, Routes, dispatched
@@ -70,10 +70,10 @@ class MixtureOfExperts(nn.Module):
             f"MixtureOfExperts: {experts} experts, of which {self.size} ranks cannot have as many "
             f"each; choose a multiple of {self.size}",
         )
-        refuse(
-            not 1 <= top_k <= experts,
-            f"MixtureOfExperts: top_k {top_k}: choose 1 to {experts}, the number of experts",
-        )
+        if not 1 <= top_k <= experts:
+            raise BadCallError(
+                f"MixtureOfExperts: top_k {top_k}: choose 1 to {experts}, the number of experts"
+            )
         refuse(
             dispatch not in (UNICAST, MULTICAST),
             f"MixtureOfExperts: dispatch {dispatch!r}: choose {UNICAST} or {MULTICAST}",
