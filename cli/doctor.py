@@ -20,6 +20,7 @@ def examine(console: Console) -> int:
         )
 
     facts = machine_facts()
+    missing = [*facts.missing]
     line(True, "kernel", facts.kernel)
     line(facts.cores >= 2, "processors", f"{facts.cores} (the default scenario is made for 2)")
     line(True, "memory", format_size(facts.memory_bytes))
@@ -27,7 +28,8 @@ def examine(console: Console) -> int:
         most = format_size(cache.BOUND_BYTES)
         line(True, "cache", f"{cache.size_of(cache.kept())} of {most} in {cache.cache_dir()}")
     except MachineError as error:
-        line(False, "cache", str(error))
+        line(False, "cache", "cannot be used")
+        missing.append(str(error))
     line(facts.root, "root", "yes" if facts.root else "no: features below were not tried")
     line(facts.mininet is not None, "mininet (Python)", facts.mininet or "not found")
     for fact in facts.tools:
@@ -38,12 +40,12 @@ def examine(console: Console) -> int:
         good = True if feature.works else False if feature.required else None
         line(good, feature.name, "works" if feature.works else feature.reason)
     console.print()
-    for word, lines in (("needed:  ", facts.missing), ("optional:", facts.optional_missing)):
-        for missing in lines:
-            console.print(f"{word} {missing}", markup=False, soft_wrap=True)
+    for word, lines in (("needed:  ", missing), ("optional:", facts.optional_missing)):
+        for what in lines:
+            console.print(f"{word} {what}", markup=False, soft_wrap=True)
     if facts.apt_command:
         console.print(f"To get what Debian has of it: {facts.apt_command}", markup=False)
-    if facts.missing:
+    if missing:
         return 2
     console.print("This machine can run the emulated world: sudo ./weft demo")
     return 0

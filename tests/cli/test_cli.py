@@ -281,3 +281,22 @@ def test_clean_bounds_the_cache_by_a_size(tmp_path: Path) -> None:
     assert clean("200MiB") == (
         2, "", "weft: clean takes a size (200MiB) with --cache alone: weft clean --cache 200MiB\n"
     )  # fmt: skip
+
+
+def test_doctor_says_where_the_cache_is_how_large_and_why_it_cannot_be_used(
+    tmp_path: Path,
+) -> None:
+    cache = tmp_path / "cache"
+    environment = {**ENVIRONMENT, "WEFT_CACHE": str(cache)}
+
+    def doctor() -> tuple[int, str]:
+        done = subprocess.run([*WEFT, "doctor"], env=environment, capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    cache.mkdir(mode=0o700)
+    said = doctor()[1]
+    assert re.search(rf"ok  cache +0 B of 1 GiB in {re.escape(str(cache))}\n", said), said
+    cache.chmod(0o777)
+    status, said = doctor()
+    assert status == 2
+    assert f"needed:   cache folder {cache} cannot be used: others may have written" in said
