@@ -63,11 +63,11 @@ def observe(
                 reports = run()
             except RunError as error:
                 testbed.world.check_alive()
-                failure = error
+                failure = error.with_traceback(None)  # whose frames hold the world
             after = _read_counts(testbed)
     except RunError as error:
         testbed.world.check_alive()
-        failure = failure or error
+        failure = failure or error.with_traceback(None)
     after = after or _read_counts(testbed)
     # Without counts from before, the ranks did not come together, so nothing was sent.
     return Observed(reports, (before or after, after), failure)
