@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
 from tests.support.plugin_support import LOADED
 
+from weft.base.cache import cache_dir
+
 pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_cache() -> Iterator[None]:
+    """Tests of other projects have a home of their own here, and find what has been compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(cache_dir()))
+        yield
+
 
 PROGRAM = """
 #include <core.p4>
