@@ -23,6 +23,7 @@ from weft.experiments.runs.testbed import Testbed
 from weft.experiments.scenario.scenario import Scenario
 from weft.interface.collectives import fields_of, scenario_on
 from weft.interface.commands import MOST_TIMEOUT_S
+from weft.interface.compiling import MachineCode
 from weft.interface.counts import add_losses, counted_elsewhere
 from weft.interface.handles import HostHandle, LinkHandle, PacketTrace
 from weft.interface.loading import load_programs
@@ -91,6 +92,7 @@ class Net:
                 scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind, standing.pcap,
                 not own_programs_run if standing.bypass_qdisc is None else standing.bypass_qdisc,
                 stands=True, controlled=standing.controlled, grpc_port=standing.grpc_port,
+                code=MachineCode(),
             ),
         )  # fmt: skip
         """The network in its world, which does what is asked for here."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.support.engine_programs import router
 from tests.support.engine_support import packet
-from tests.support.realtime_namespace import DEADLINE_S, collect, make_links
+from tests.support.realtime_namespace import collect, make_links
 
 from weft.base.errors import RunError
 from weft.switch.engine import build
@@ -92,7 +92,7 @@ def main() -> None:
     goes, started = threading.Event(), compiling._started
 
     def start_when_told(source: Any) -> Any:
-        goes.wait(DEADLINE_S)
+        goes.wait()
         return started(source)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -18,9 +18,25 @@ if TYPE_CHECKING:
 
     from weft.agents.participant import Cast
     from weft.agents.ranks import OperationConfig, RankReport
+    from weft.switch.engine.codegen.loading import Pipeline
 
 Advance = Callable[[float], None]
 """A function that is told which part of the work is done, from 0 to 1."""
+
+
+class MachineCode(Protocol):
+    """Who has programs compiled that run in the plain form meanwhile, in a world of this
+    process."""
+
+    def want(self, program: "Pipeline") -> None:
+        """Have a program compiled; returns at once."""
+
+    def wait(self) -> None:
+        """Return when all programs have been compiled."""
+
+    def told(self) -> "Sequence[tuple[Pipeline | None, int | str]]":
+        """Return what has become of programs since this was last called: each that has machine
+        code, with its address; or what is wrong with one."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,9 @@ class NetworkOptions:
     meanwhile; None: nobody knows whether there will be ranks."""
     meanwhile: Callable[[], None] = lambda: None
     """What is to be done while the network comes up."""
+    code: MachineCode | None = None
+    """Where the world is this process: who has programs compiled, which run at once; None: they
+    wait."""
 
 
 def _nowhere(_lost: Sequence[str], _without: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
+from weft.topo.worlds.world import MachineCode
 
 Words = npt.NDArray[np.int64]
 
@@ -73,6 +74,8 @@ class Fabric:
         path_mtu: RoCE payload of a packet, in bytes.
         host_queue_bytes: the most that a host's interface queues; its transport sends no more.
         cpu_ports: whether switches have the port to the controller (`Topology.cpu_port`).
+        code: has programs compiled that run at once, in the plain form; without it, programs run
+            when they have been compiled.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Fabric:
         path_mtu: int = 4096,
         host_queue_bytes: int,
         cpu_ports: bool = False,
+        code: MachineCode | None = None,
     ) -> None:
         self.topology = topology
         switches, hosts = len(topology.switches), len(topology.stations)
@@ -106,7 +110,9 @@ class Fabric:
             frame_bytes=sent_bytes + ADDED_BYTES,
             seed=seed,
             priority_queues=topology.priority_queues,
+            compiling=None if code is None else code.want,
         )
+        self._code = code
         # Not a method of this object, which nothing that it has may refer to.
         self.dataplane.on_denied = partial(_warn_denied, topology)
         for index, switch in enumerate(topology.switches):
@@ -323,6 +329,7 @@ class Fabric:
                 faults than there is room for.
         """
         world, context = self.world, self.dataplane.context
+        self.take_code()
         world.stop_ns = stop_ns
         calls, called_ns = 0, -1
         while until is None or not until():
@@ -366,6 +373,14 @@ class Fabric:
                 return bool(reason == at.STOPPED)
         self._end_turn()
         return True
+
+    def take_code(self) -> None:
+        """Let programs run as machine code that have been compiled by now."""
+        for program, code in [] if self._code is None else self._code.told():
+            if program is not None and isinstance(code, int):
+                self.dataplane.run_machine_code(program, code)
+            else:
+                warnings.warn(f"a program that runs in the plain form {code}", stacklevel=2)
 
     def _end_turn(self) -> None:
         self.dataplane.now_ns = self.world.now_ns

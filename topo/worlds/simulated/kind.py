@@ -27,7 +27,11 @@ class Simulated(WorldKind):
         from weft.topo.worlds.simulated.world import SimulatedWorld
 
         return SimulatedWorld(
-            topology, seed=options.seed, path_mtu=options.path_mtu, cpu_ports=options.stands
+            topology,
+            seed=options.seed,
+            path_mtu=options.path_mtu,
+            cpu_ports=options.stands,
+            code=options.code,
         )
 
     def check(self, wanted: Wanted) -> None:

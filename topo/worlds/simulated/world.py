@@ -26,7 +26,7 @@ import numpy.typing as npt
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast
 from weft.agents.ranks import OperationConfig, RankReport
-from weft.base.errors import InputError, MachineError
+from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.switch.p4runtime.local import LocalSwitch
 from weft.switch.realtime.traces import Traces
 from weft.topo.faults import Fault
@@ -36,7 +36,7 @@ from weft.topo.network import Topology
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
-from weft.topo.worlds.world import Advance, Order, World
+from weft.topo.worlds.world import Advance, MachineCode, Order, World
 
 HOST_QUEUE_BYTES = 256 * 1024
 """The most bytes that a host's interface queues. The transport paces itself, so the queue is nearly
@@ -62,12 +62,14 @@ class SimulatedWorld(World):
         host_queue_bytes: int = HOST_QUEUE_BYTES,
         faults: Sequence[Fault] = (),
         cpu_ports: bool = False,
+        code: MachineCode | None = None,
     ) -> None:
         """Set up the network.
 
         ``seed`` seeds the switches' random(). ``faults`` are those of every operation, from its
         start. ``cpu_ports`` says whether switches have the port to the controller
-        (`Topology.cpu_port`), which takes memory.
+        (`Topology.cpu_port`), which takes memory. With ``code``, programs that are yet to be
+        compiled run at once, in the plain form, until then.
 
         Raises InputError for what makes no sense.
         """
@@ -86,7 +88,9 @@ class SimulatedWorld(World):
             path_mtu=path_mtu,
             host_queue_bytes=host_queue_bytes,
             cpu_ports=cpu_ports,
+            code=code,
         )
+        self._code = code
         self.controls = {
             switch.name: self.fabric.dataplane.control(index, switch.name)
             for index, switch in enumerate(topology.switches)
@@ -222,6 +226,23 @@ class SimulatedWorld(World):
         """See `World.sent`."""
         counted = self.fabric.dataplane.ports[self.fabric.host_index(station)].counted
         return int(counted.tx_packets), int(counted.tx_bytes)
+
+    def plain(self) -> list[str]:
+        """See `World.plain`."""
+        forms = {
+            name: self.fabric.dataplane.form(control.switch)["form"]
+            for name, control in self.controls.items()
+        }
+        return [name for name, form in forms.items() if form == "plain"]
+
+    def wait_for_code(self) -> None:
+        """See `World.wait_for_code`."""
+        if self._code is None or not self.plain():
+            return
+        self._code.wait()
+        self.fabric.take_code()
+        plain = ", ".join(self.plain())
+        refuse(plain, f"the program of {plain} could not be compiled", RunError)
 
     @cached_property
     def _traces(self) -> Traces:
