@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 import typer
 
 from weft.base.cache import CHECKOUT
-from weft.cli.command_line import app
+from weft.cli.command_line import COMMANDS, GROUPS, app
 from weft.tools.attack import __main__ as command
 from weft.tools.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from weft.tools.attack.kinds import (
@@ -288,7 +289,11 @@ def test_whatever_an_option_says_is_written_to_is_attacked() -> None:
             if {"FILE", "DIR"} & set(re.split(r"\W", each.metavar or "")):
                 yield name, each.opts  # of an argument, its name in the code
 
-    found = list(named(typer.main.get_command(app), ""))
+    for home, _ in (*COMMANDS.values(), *GROUPS.values()):
+        import_module(home)
+    every: Any = typer.main.get_command(app)
+    every.commands = every.imported
+    found = list(named(every, ""))
     assert ("topology", ["-o", "--out"]) in found and ("run", ["--events"]) in found
     missing = []
     for name, options in found:
