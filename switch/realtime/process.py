@@ -72,7 +72,7 @@ class SwitchProcess:
             for place, port in self._ports.items()
             if port.ingress_delay_ns or port.ingress_loss
         ]
-        self._compiling = Compiling(self._run_machine_code, self._tell_not_compiled)
+        self._compiling = Compiling(self._run_machine_code, self._run_plain_form)
         # What comes to these goes over a port of its own first, which is like a link's far end.
         lines = -(-len(delayed) // ports_each)
         self.dataplane = Dataplane(
@@ -255,7 +255,10 @@ class SwitchProcess:
         self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
         if fresh and not pipeline.compiled:
             name = self.config.switches[switch].name
-            self.note(f"{name}: {PLAIN}, until its machine code is made")
+            if pipeline.not_compiled:
+                self._tell_not_compiled(name, pipeline)
+            else:
+                self.note(f"{name}: {PLAIN}, until its machine code is made")
 
     def _have_compiled(self, pipeline: Pipeline) -> None:
         pipeline.on_failure = lambda error: self.say(
@@ -269,8 +272,13 @@ class SwitchProcess:
         if names := self._running(pipeline):
             self.note(f"{names}: the program runs as machine code from here on")
 
-    def _tell_not_compiled(self, pipeline: Pipeline, why: str) -> None:
-        names = self._running(pipeline) or "a program that no switch runs"
+    def _run_plain_form(self, pipeline: Pipeline, why: str) -> None:
+        pipeline.not_compiled = why
+        if names := self._running(pipeline):  # else it is said once a switch runs it
+            self._tell_not_compiled(names, pipeline)
+
+    def _tell_not_compiled(self, names: str, pipeline: Pipeline) -> None:
+        why = pipeline.not_compiled
         self.say(f"{names}: {PLAIN}, for good, as it cannot be compiled: {why}")
 
     def _running(self, pipeline: Pipeline) -> str:

@@ -122,7 +122,9 @@ def main() -> None:
         patch.setattr(
             compiling, "_command", lambda source: ["sh", "-c", "echo no room >&2; exit 1"]
         )
+        goes.clear()
         program(control, f"{router()} ")
+        goes.set()
         before = len(stream.came)
         try:
             process.wait_for_code()

@@ -51,6 +51,8 @@ class Pipeline:
     failures: list[BaseException] = field(default_factory=list)
     on_failure: Callable[[BaseException], None] = lambda error: None
     """Called with the first of them."""
+    not_compiled: str = ""
+    """Why it cannot be compiled, and runs in the plain form for good."""
     plain_packets: Counter[int] = field(default_factory=Counter)
     """By switch, how often packets have gone through the plain form's ingress."""
 
