@@ -106,6 +106,10 @@ class Prompt(CommandLine):
         """switches: the device id of every switch, and where it serves P4Runtime."""
         for each in self._running.lines():
             self._say(each)
+        for name in self._world.plain():
+            self._say(
+                f"{name} runs its program in the plain form: its machine code is not made yet"
+            )
 
     def do_tables(self, line: str) -> None:
         """tables SWITCH [TABLE]: the entries of all tables, or of one."""
