@@ -76,28 +76,38 @@ class RunNode(Node):
         return run.start(start, what)
 
     def entry(self) -> list[str]:
-        """Return the command that lets the shell, which has namespaces of its own, see the /proc of
-        the run's PID namespace; what the shell runs, and commands beside it, see that already."""
-        run: RunRecord = self.params["run"]
-        if self.shell or run.pid_namespace is None:
+        """Return the commands that start the shell; what the shell runs, and commands beside it,
+        need none.
+
+        Ctrl-C ends what it runs even where it does not end the run, as when a script has started
+        that in the background. And it, which has namespaces of its own, sees the /proc of the run's
+        PID namespace.
+        """
+        if self.shell:
             return []
-        return ["mnexec", "-a", str(run.pid_namespace.pid)]
+        space = self.params["run"].pid_namespace
+        inside = [] if space is None else ["mnexec", "-a", str(space.pid)]
+        return ["env", "--default-signal=INT,QUIT", *inside]
 
     def read(self, size: int = 1024) -> str:
         """Return what the shell has printed, once it has printed something; raise RunError if it
         has ended. A shell that starts is not read yet."""
         if self.starting:
             return PROMPT
-        while not self.waitReadable(SHELL_CHECK_MS):
-            self.check_shell()
+        self.waitReadable()
         return str(super().read(size))
 
     def waitReadable(self, timeoutms: int | None = None) -> bool:
-        """Wait until the shell has printed something, and return whether it has; Mininet's own
-        also ends when the shell could be written to, which is always."""
+        """Wait until the shell has printed something, and return whether it has; raise RunError if
+        it has ended. Mininet's own also ends when the shell could be written to, which is
+        always."""
         said = select.poll()
         said.register(self.stdout, select.POLLIN)
-        return bool(self.readbuf or said.poll(timeoutms))
+        while not self.readbuf and not said.poll(timeoutms or SHELL_CHECK_MS):
+            self.check_shell()
+            if timeoutms:
+                return False
+        return True
 
     def waitOutput(self, verbose: bool = False, findPid: bool = True) -> str:
         """Return what the shell's command prints until it ends. Raises RunError, and ends it, once
