@@ -76,7 +76,7 @@ class Programs:
     def __init__(
         self, plain: bool, drop_port: int, compiling: Callable[[Pipeline], None] | None
     ) -> None:
-        self._plain, self._drop_port, self._compiling = plain, drop_port, compiling
+        self.plain, self._drop_port, self._compiling = plain, drop_port, compiling
         self._built: dict[str, Pipeline] = {}
         self._traced: dict[int, tuple[Pipeline, Legend]] = {}
 
@@ -87,7 +87,7 @@ class Programs:
             if len(self._built) >= MOST_BUILT:
                 self._forget_all_but(used())
             if self._compiling is None:
-                built = build(text, plain=self._plain, drop_port=self._drop_port)
+                built = build(text, plain=self.plain, drop_port=self._drop_port)
             else:
                 built = self._at_once(build_at_once(text, drop_port=self._drop_port))
             self._built[text] = built
@@ -105,7 +105,7 @@ class Programs:
             text = next(text for text, built in self._built.items() if built is pipeline)
             at_once = self._compiling is not None
             traced, legend = build_traced(
-                text, plain=self._plain, drop_port=self._drop_port, at_once=at_once
+                text, plain=self.plain, drop_port=self._drop_port, at_once=at_once
             )
             self._traced[id(pipeline)] = self._at_once(traced), legend
         return self._traced[id(pipeline)]

@@ -104,7 +104,6 @@ class Dataplane:
             )
         check_priority_queues(priority_queues)
         self.port_count = ports
-        self.plain = plain
         self.frame_bytes = frame_bytes
         self.drop_port = drop_port
         buffers = packets if buffers is None else buffers
@@ -121,7 +120,7 @@ class Dataplane:
         self._denied = [0] * switches
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
-        self._programs = Programs(plain, drop_port, compiling)
+        self.programs = Programs(plain, drop_port, compiling)
         self._tracers: dict[int, Tracer] = {}
         self._frame = np.zeros(self.memory.buffers.shape[1] + 65536, np.uint8)
         for switch in range(switches):
@@ -234,7 +233,7 @@ class Dataplane:
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate a program, and compile it or have it compiled, once for all the switches that
         run it."""
-        pipeline = self._programs.built(bmv2_json, self._used)
+        pipeline = self.programs.built(bmv2_json, self._used)
         if self._tracers:
             self.build_traced(pipeline)
         return pipeline
@@ -246,7 +245,7 @@ class Dataplane:
 
     def build_traced(self, pipeline: Pipeline) -> tuple[Pipeline, Legend]:
         """Return the traced form of a program that `build` has made. Raises ``ProgramError``."""
-        return self._programs.traced(pipeline)
+        return self.programs.traced(pipeline)
 
     def run_machine_code(self, pipeline: Pipeline, address: int) -> None:
         """Let a program run as machine code that has run in the plain form so far."""
@@ -266,7 +265,7 @@ class Dataplane:
         runs, loaded = self._runs(switch), self.states[switch].pipeline
         return {
             "form": None if runs is None else "compiled" if runs.compiled else "plain",
-            "plain_packets": 0 if loaded is None else self._programs.plain_packets(loaded, switch),
+            "plain_packets": 0 if loaded is None else self.programs.plain_packets(loaded, switch),
         }
 
     def start_trace(self, tracer: Tracer) -> None:

@@ -82,7 +82,7 @@ def main(bmv2_json: str) -> None:
     ports = [{"port": port, "interface": f"s{port}"} for port in PORTS]
     switch = {"name": "leaf0", "device_id": 1, "address": "", "ports": ports}
     process = SwitchProcess(config_of({"switches": [switch], "frame_bytes": FRAME_BYTES}, "test"))
-    process.dataplane.plain = True
+    process.dataplane.programs.plain = True
     hosts = {port: open_port(f"h{port}") for port in PORTS}
     for host in hosts.values():
         host.settimeout(DEADLINE_S)

@@ -126,7 +126,7 @@ def test_a_packet_test_says_so_and_ends(tmp_path: Path, kind: int) -> None:
 
 def test_the_simulated_world_says_so_and_ends(files: Files) -> None:
     fabric = Fabric(single(2), host_queue_bytes=1 << 20)
-    fabric.dataplane.plain = True
+    fabric.dataplane.programs.plain = True
     control = fabric.dataplane.control(0, "leaf0")
     control.load_program(files.json.read_text("utf-8"), load="save")
     control.commit_program()
@@ -165,7 +165,7 @@ def test_in_a_storm_the_process_answers_and_its_other_switches_forward(
         for i, name in enumerate(names)
     ]
     process = SwitchProcess(config_of({"switches": switches, "buffers": 256}, "the test"))
-    process.dataplane.plain = True
+    process.dataplane.programs.plain = True
     process.start()
     storming, calm = process.controls
     server = serve(storming, 1, f"unix:{tmp_path}/leaf0.sock")
