@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.tiers import TIERS, Durations, is_in, seconds_of
+from tests.support.tiers import TIERS, Durations, has_none, is_in, seconds_of
 
 EXAMPLES = {"weft": 25, "nightly": 200}
 """How many examples random tests draw that do not say it themselves, by hypothesis' profiles:
@@ -54,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Durations())
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing of what the tier leaves out."""
+    return True if has_none(config.getoption("tier"), collection_path) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the tier. Where several processes share them, files that take long come
     first, so that no process waits long for another's file, and those with tests that want to be
@@ -65,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
         last = {item.path for item in items if wants_quiet(item)}
-        items.sort(key=lambda item: (item.path in last, -seconds_of(item)))
+        items.sort(key=lambda item: (item.path in last, -seconds_of(item.path)))
 
 
 def wants_quiet(item: pytest.Item) -> bool:

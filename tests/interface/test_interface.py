@@ -561,6 +561,23 @@ class TestEmulated:
                 shell.cmd("yes")
             assert shell.cmd("echo still here").strip() == "still here"
 
+    def test_ctrl_c_in_a_shell_ends_its_command_also_where_the_run_ignores_it(
+        self, tmp_path: Path
+    ) -> None:
+        """As those that a script has started in the background do."""
+        (script := tmp_path / "script.py").write_text(
+            "import weft\n"
+            "with weft.up(weft.single(2)) as net:\n"
+            "    shell = net.mininet['h1']\n"
+            "    shell.sendCmd('sleep 600')\n"
+            "    shell.sendInt()\n"
+            "    shell.waitOutput()\n"
+            "    print(shell.cmd('echo still here').strip())\n"
+        )
+        command = ["env", "--ignore-signal=INT", sys.executable, script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout == "still here\n", done.stderr
+
     def test_a_collective_does_not_begin_while_a_thread_sniffs(self) -> None:
         with left_as_it_was(), weft.up(weft.single(2)) as net:
             backend: Any = net.backend

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 TIERS = ("fast", "whole", "slow", "all")
-QUICK_S = 4.0
+QUICK_S = 2.5
 RECORDED = Path(__file__).with_name("durations.json")
 ROOT = RECORDED.parents[2]
 
@@ -30,9 +30,15 @@ def durations() -> dict[str, dict[str, float]]:
     return known
 
 
-def seconds_of(item: pytest.Item, which: str = "all") -> float:
-    """How long the tests of a test's file take; 0 for a file that is new."""
-    return durations().get(str(item.path.relative_to(ROOT)), {}).get(which, 0.0)
+def seconds_of(file: Path, which: str = "all") -> float:
+    """How long the tests of a file take; 0 for a file that is new."""
+    name = str(file.relative_to(ROOT)) if file.is_relative_to(ROOT) else ""
+    return durations().get(name, {}).get(which, 0.0)
+
+
+def has_none(tier: str, file: Path) -> bool:
+    """Return whether a file is known to have no test of a tier, and need not be imported."""
+    return tier == "fast" and seconds_of(file, "quick") > QUICK_S
 
 
 def is_in(tier: str, item: pytest.Item) -> bool:
@@ -41,7 +47,7 @@ def is_in(tier: str, item: pytest.Item) -> bool:
         return True
     if item.get_closest_marker("slow") is not None:
         return tier == "slow"
-    quick = item.get_closest_marker("system") is None and seconds_of(item, "quick") <= QUICK_S
+    quick = item.get_closest_marker("system") is None and seconds_of(item.path, "quick") <= QUICK_S
     return tier == "whole" or (tier == "fast" and quick)
 
 
