@@ -569,12 +569,13 @@ class TestEmulated:
             "import weft\n"
             "with weft.up(weft.single(2)) as net:\n"
             "    shell = net.mininet['h1']\n"
-            "    shell.sendCmd('sleep 600')\n"
+            "    shell.sendCmd('tail -f', __file__)\n"
+            "    assert shell.monitor().startswith('import weft')\n"  # it is under way
             "    shell.sendInt()\n"
             "    shell.waitOutput()\n"
             "    print(shell.cmd('echo still here').strip())\n"
         )
-        command = ["env", "--ignore-signal=INT", sys.executable, script]
+        command = ["env", "--ignore-signal=INT", sys.executable, str(script)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.stdout == "still here\n", done.stderr
 
