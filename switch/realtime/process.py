@@ -19,15 +19,14 @@ from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.engine.trace.decoder import no_queue
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
-from weft.switch.realtime.compiling import Compiling
 from weft.switch.realtime.config import ProcessConfig
 from weft.switch.realtime.durations import Durations, lateness
+from weft.switch.realtime.forms import Forms
 from weft.switch.realtime.layout import BATCH
 from weft.switch.realtime.notifier import Notifier, PacketsOut
 from weft.switch.realtime.ports import PortSockets
 from weft.switch.realtime.traces import Traces
 
-PLAIN = "the program runs in the plain form, as Python, which takes some thousand packets a second"
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
@@ -72,7 +71,12 @@ class SwitchProcess:
             for place, port in self._ports.items()
             if port.ingress_delay_ns or port.ingress_loss
         ]
-        self._compiling = Compiling(self._run_machine_code, self._run_plain_form)
+        self.forms = Forms(
+            self._programs,
+            lambda *to: self.at_once(lambda: self.dataplane.run_machine_code(*to)),
+            lambda line: self.say(line),
+            lambda line: self.note(line),
+        )
         # What comes to these goes over a port of its own first, which is like a link's far end.
         lines = -(-len(delayed) // ports_each)
         self.dataplane = Dataplane(
@@ -83,7 +87,7 @@ class SwitchProcess:
             frame_bytes=config.frame_bytes,
             drop_port=config.drop_port,
             priority_queues=config.priority_queues,
-            compiling=self._have_compiled if config.at_once else None,
+            compiling=self.forms.want if config.at_once else None,
         )
         self.dataplane.on_denied = self._tell_denied
         self.frame_bytes = self.dataplane.frame_bytes
@@ -183,13 +187,13 @@ class SwitchProcess:
         if any(switch.cpu_port is not None for switch in self.config.switches):
             self.packets_out.compile()
         self._takes_requests = True
-        self._compiling.start()
+        self.forms.start()
         self._thread.start()
         self.notifier.start()
 
     def stop(self) -> None:
         """Stop forwarding and close the ports."""
-        self._compiling.stop()
+        self.forms.stop()
         self._stopping = True
         self.sockets.wake()
         self._thread.join(TAKE_OVER_DEADLINE_S)
@@ -253,47 +257,13 @@ class SwitchProcess:
     ) -> None:
         """Hand a version to the packet loop."""
         self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
-        if fresh and not pipeline.compiled:
-            name = self.config.switches[switch].name
-            if pipeline.not_compiled:
-                self._tell_not_compiled(name, pipeline)
-            else:
-                self.note(f"{name}: {PLAIN}, until its machine code is made")
+        if fresh:
+            self.forms.tell(self.config.switches[switch].name, pipeline)
 
-    def _have_compiled(self, pipeline: Pipeline) -> None:
-        pipeline.on_failure = lambda error: self.say(
-            f"{self._running(pipeline)}: the program's plain form fails, which loses packets: "
-            f"{error!r}"
-        )
-        self._compiling.want(pipeline)
-
-    def _run_machine_code(self, pipeline: Pipeline, address: int) -> None:
-        self.at_once(lambda: self.dataplane.run_machine_code(pipeline, address))
-        if names := self._running(pipeline):
-            self.note(f"{names}: the program runs as machine code from here on")
-
-    def _run_plain_form(self, pipeline: Pipeline, why: str) -> None:
-        pipeline.not_compiled = why
-        if names := self._running(pipeline):  # else it is said once a switch runs it
-            self._tell_not_compiled(names, pipeline)
-
-    def _tell_not_compiled(self, names: str, pipeline: Pipeline) -> None:
-        why = pipeline.not_compiled
-        self.say(f"{names}: {PLAIN}, for good, as it cannot be compiled: {why}")
-
-    def _running(self, pipeline: Pipeline) -> str:
-        """Return the names of the switches that run a program."""
+    def _programs(self) -> list[tuple[str, Pipeline]]:
+        """Return the names of switches that have a program, each with its program."""
         states = zip(self.config.switches, self.dataplane.states, strict=False)
-        return ", ".join(switch.name for switch, state in states if state.pipeline is pipeline)
-
-    def wait_for_code(self) -> None:
-        """Wait until all programs have been compiled. Raises RunError if one that a switch runs
-        cannot be."""
-        self._compiling.wait()
-        for state in self.dataplane.states:
-            if state.pipeline is not None and not state.pipeline.compiled:
-                names = self._running(state.pipeline)
-                raise RunError(f"{names}: {PLAIN}, as it could not be compiled")
+        return [(switch.name, state.pipeline) for switch, state in states if state.pipeline]
 
     def _tell_denied(self, switch: int, priority: int, queues: int) -> None:
         name = self.config.switches[switch].name

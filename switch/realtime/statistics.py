@@ -133,7 +133,7 @@ class StatisticsSocket:
         """Do what a line asks for, and return the answer."""
         try:
             if line.split() == [b"code"]:  # it may take long, and others are to be answered
-                self._process.wait_for_code()
+                self._process.forms.wait()
                 return {}
             with self._turn:
                 return done(self._process, line)

@@ -110,7 +110,7 @@ def main() -> None:
             stream.go_on(1)
         stream.go_on(10)
         seen["forms"].append(form(process))
-        process.wait_for_code()
+        process.forms.wait()
         (told,) = process.statistics()["switches"]
         counted = control.values.read_counters("port_ingress")[1]
         seen |= {
@@ -127,7 +127,7 @@ def main() -> None:
         goes.set()
         before = len(stream.came)
         try:
-            process.wait_for_code()
+            process.forms.wait()
         except RunError as error:
             seen["refused"] = str(error)
         stream.go_on(10)
