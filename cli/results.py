@@ -23,17 +23,13 @@ def report(
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'."""
-    from weft.experiments.report import network, render, write_page
-    from weft.experiments.results.document import schema_of
-    from weft.experiments.results.network import SCHEMA, NetworkResults
-    from weft.experiments.results.results import Results
+    from weft.experiments.report import write_page
+    from weft.experiments.report.kinds import opened
 
-    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
-    if schema_of(folder) == SCHEMA:
-        made = network.render(NetworkResults.read(folder))
-    else:
-        made = render(Results.read(folder))
-    written = write_page(made, file)
+    place = folder if folder.is_dir() else folder.parent
+    file = output_file(out) or place / "report.html"
+    kind, results = opened(folder)
+    written = write_page(kind.page(results, place), file)
     print(written.resolve())
 
 
@@ -70,13 +66,12 @@ def export(
 ) -> None:
     """Write results as a flat table, for spreadsheets and data frames."""
     from weft.base import files
-    from weft.experiments.results.results import Results
-    from weft.experiments.results.rows import columns_of, csv_of, parquet_of
+    from weft.experiments.report.kinds import opened
+    from weft.experiments.results.rows import csv_of, parquet_of
 
     asked = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
-    results = Results.read(folder)
-    rows = results.rows(table)
-    columns = columns_of(results.swept, table)
+    kind, results = opened(folder)
+    rows, columns = kind.table(results, table)
     # All forms are made before the first is written: pyarrow may be lacking.
     made = [(file, form(rows, columns)) for file, form in asked if file is not None]
     for file, content in made:
@@ -93,14 +88,16 @@ def compare(
     other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
 ) -> None:
     """Compare two results folders: what was asked differently, times, bytes, verdicts."""
-    from weft.experiments.results.differences import difference_lines, difference_table, pairs_of
-    from weft.experiments.results.results import Results
+    from weft.experiments.report.kinds import opened
 
-    both = Results.read(one), Results.read(other)
-    pairs = pairs_of(*both)
+    (kind, results), (other_kind, others) = opened(one), opened(other)
+    if type(kind) is not type(other_kind):
+        raise InputError(
+            f"{str(one)!r} are results of {kind.document.WRITTEN_BY!r}, and {str(other)!r} of "
+            f"{other_kind.document.WRITTEN_BY!r}: compare results of the same command"
+        )
     console = make_console()
     if not console.is_terminal:
         console.width = 1000  # nothing is cut where lines may be of any length
-    console.print(difference_table(pairs, {"one": str(one), "other": str(other)}))
-    for line in difference_lines(pairs, *both):
-        console.print(line, markup=False, highlight=False)
+    for each in kind.differences(results, others, (str(one), str(other))):
+        console.print(each, markup=False, highlight=False)

@@ -11,8 +11,9 @@ from weft.base.console import make_console
 from weft.base.progress import Progress
 from weft.base.streams import raw
 from weft.experiments.families.programs.asked import ProgramAsked, check_program
+from weft.experiments.families.programs.results import TRACE
 from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
-from weft.experiments.families.programs.torch_run import TRACE, check, torch_run
+from weft.experiments.families.programs.torch_run import check, torch_run
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.scenario.options import from_options

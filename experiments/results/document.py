@@ -9,6 +9,7 @@ import msgspec
 
 from weft.base import documents
 from weft.base.errors import InputError
+from weft.base.files import read_bounded
 from weft.base.units import shown
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
@@ -64,14 +65,21 @@ class Document:
         return found
 
 
+class _Schema(msgspec.Struct):
+    """What a document says that it is."""
+
+    schema: str = ""
+
+
 def schema_of(path: Path) -> str:
     """Return of which schema a folder, or a document, has results; empty for what cannot be
     read."""
     try:
-        document = documents.opened(_file(path), MOST_BYTES, _what(path))
-    except InputError:
+        return msgspec.json.decode(
+            read_bounded(_file(path), MOST_BYTES, endings=(".json",)), type=_Schema
+        ).schema
+    except (OSError, ValueError):
         return ""
-    return str(document.get("schema", "")) if isinstance(document, dict) else ""
 
 
 def _file(path: Path) -> Path:

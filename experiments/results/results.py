@@ -242,6 +242,9 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Results(Document, msgspec.Struct, forbid_unknown_fields=True):
     """All the runs of a scenario, or of an experiment of several, and where they ran."""
 
+    SCHEMA = SCHEMA
+    WRITTEN_BY = "weft run --out DIR"
+
     runs: list[Run]
     run_id: str
     started: str

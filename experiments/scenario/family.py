@@ -32,6 +32,8 @@ Scenario: TypeAlias = Any
 
 Metric: TypeAlias = Any
 """A `weft.experiments.results.metric.Metric`."""
+ResultsKind: TypeAlias = Any
+"""A `weft.experiments.results.kind.ResultsKind`."""
 Chart: TypeAlias = Any
 """A `weft.experiments.plots.gantt.Chart`."""
 
@@ -218,6 +220,10 @@ class Family:
 
     def metrics(self) -> Sequence[Metric]:
         """Return the metrics that are read from what it adds."""
+        return ()
+
+    def documents(self) -> Sequence[ResultsKind]:
+        """Return the kinds of results documents that a command of its own writes."""
         return ()
 
     def chart(self, run: Run) -> Chart | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from weft.experiments.families.programs.asked import ProgramAsked
-from weft.experiments.scenario.family import Family, Metric
+from weft.experiments.scenario.family import Family, Metric, ResultsKind
 
 
 class Programs(Family):
@@ -21,6 +21,11 @@ class Programs(Family):
         from weft.experiments.families.programs.metrics import METRICS
 
         return METRICS
+
+    def documents(self) -> Sequence[ResultsKind]:
+        from weft.experiments.families.programs.document import OfPrograms
+
+        return (OfPrograms(),)
 
 
 FAMILY = Programs()

@@ -15,9 +15,11 @@ import msgspec
 from weft.experiments.plots.trace import complete, named
 from weft.experiments.results.document import Document
 from weft.experiments.results.results import Fidelity, LinkResult
-from weft.pytorch.timeline import RankTimeline
+from weft.pytorch.timeline import RankTimeline, RecordedOperation, Step
 
 SCHEMA = "weft.training"
+TRACE = "timeline.trace.json"
+"""The timeline of all ranks, beside the document."""
 
 
 class CollectiveFigures(msgspec.Struct, forbid_unknown_fields=True):
@@ -208,3 +210,48 @@ def trace_of(records: Sequence[RankTimeline]) -> dict[str, Any]:
         ]
         events += [named("thread_name", record.rank, *each) for each in enumerate(names)]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+class _Event(msgspec.Struct):
+    """An event of a timeline."""
+
+    ph: str
+    pid: int
+    name: str = ""
+    cat: str = ""
+    ts: float = 0
+    dur: float = 0
+    args: dict[str, Any] = {}
+
+
+class _Trace(msgspec.Struct, rename={"events": "traceEvents"}):
+    events: list[_Event]
+
+
+def records_of(text: bytes) -> list[RankTimeline]:
+    """Return what ranks have recorded from their timeline, as `trace_of` makes one; times begin
+    with the first rank's. Raises ValueError for one that it has not made."""
+    found: dict[int, RankTimeline] = {}
+    for each in msgspec.json.decode(text, type=_Trace).events:
+        if each.name == "process_name":
+            host = str(each.args.get("name", "")).partition("(")[2].rstrip(")")
+            found[each.pid] = RankTimeline(each.pid, host, begun_ns=1 << 62)
+        record = found.get(each.pid)
+        if record is None or each.ph != "X":
+            continue
+        begun_ns, ended_ns = round(each.ts * 1000), round((each.ts + each.dur) * 1000)
+        record.begun_ns = min(record.begun_ns, begun_ns)
+        record.ended_ns = max(record.ended_ns, ended_ns)
+        if each.cat == "step":
+            record.steps.append(Step(ended_ns, each.args.get("loss")))
+        elif each.cat == "wait":
+            record.waits_ns.append((begun_ns, ended_ns))
+        else:
+            algorithm, size_bytes, group = (
+                each.args.get(name, usual)
+                for name, usual in (("algorithm", ""), ("bytes", 0), ("group", ""))
+            )
+            record.operations.append(
+                RecordedOperation(each.name, algorithm, group, size_bytes, begun_ns, ended_ns)
+            )
+    return [record for record in found.values() if record.ended_ns]

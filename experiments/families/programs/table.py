@@ -22,12 +22,16 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], caption: str =
     return table
 
 
+def program_of(run: TorchRun) -> str:
+    """Return the program that was run: a script, or a module."""
+    return f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
+
+
 def ranks_table(run: TorchRun) -> Table:
     """Return a table with a row for each rank: steps and where its time went."""
     shown = [metric for metric in METRICS if metric.heading]
-    program = f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
     table = _table(
-        f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}",
+        f"{program_of(run)} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}",
         ("rank", "host"),
         [*(metric.heading for metric in shown), "status"],
         "exposed: the program waited for it; hidden: it computed meanwhile; the first step counts "

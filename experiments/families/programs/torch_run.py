@@ -12,7 +12,13 @@ from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, ProgramAske
 from weft.experiments.families.programs.gathering import Gathering
 from weft.experiments.families.programs.ranks import Rank, reason_of
 from weft.experiments.families.programs.report import render
-from weft.experiments.families.programs.results import TorchRank, TorchRun, rank_of, trace_of
+from weft.experiments.families.programs.results import (
+    TRACE,
+    TorchRank,
+    TorchRun,
+    rank_of,
+    trace_of,
+)
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.results.results import tier_bytes
 from weft.experiments.runs.folder import REPORT, ResultsFolder
@@ -23,7 +29,6 @@ from weft.experiments.runs.verdict import verdict
 from weft.pytorch import timeline
 from weft.topo.worlds.registry import has_real_time
 
-TRACE = "timeline.trace.json"
 MOST_SHOWN = 300
 """The most characters of a line that are shown for what a rank printed last."""
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import weft
 from weft.base.errors import InputError, WeftError
 from weft.cli.command_line import app
+from weft.experiments.report.kinds import opened
 from weft.experiments.report.network import render
 from weft.experiments.results.document import schema_of
 from weft.experiments.results.network import (
@@ -112,10 +113,25 @@ def test_the_command_makes_the_same_page_anew(folder: Path, tmp_path: Path) -> N
     assert told.exit_code == 0, told.output
     assert out.read_text() == (folder / REPORT).read_text()
     assert schema_of(folder) == "weft.network"
-    for command in ("export", "plot"):
-        refused = runner.invoke(app, [command, str(folder)])
-        assert isinstance(refused.exception, InputError)
-        assert "'weft.network'" in str(refused.exception)
+    refused = runner.invoke(app, ["plot", str(folder)])
+    assert isinstance(refused.exception, InputError)
+    assert "'weft.network'" in str(refused.exception)
+
+
+def test_commands_for_results_take_it_as_far_as_it_goes(folder: Path) -> None:
+    kind, results = opened(folder)
+    document = json.loads((folder / "results.json").read_text())
+    for table, count in ("links", len(document["links"])), ("switches", len(document["switches"])):
+        rows, _ = kind.table(results, table)
+        assert len(rows) == count and len({tuple(row) for row in rows}) == 1
+    rows, columns = kind.table(results, "tables")
+    assert not rows or tuple(rows[0]) == tuple(columns)
+    runner = CliRunner()
+    told = runner.invoke(app, ["export", str(folder), "--table", "links"])
+    assert told.output.startswith("from,to,port,counted_by,tx_packets,tx_bytes")
+    for command in (["export", str(folder)], ["compare", str(folder), str(folder)]):
+        refused = runner.invoke(app, command)
+        assert isinstance(refused.exception, InputError), command
 
 
 def test_what_cannot_be_written_or_is_down_is_refused(program: Path, tmp_path: Path) -> None:
