@@ -162,6 +162,8 @@ class Prompt(CommandLine):
         taken = world.take_trace(name, end=True)
         events += taken["events"]
         self._say(packets_text(events).rstrip() or f"no packet came to {name}")
+        if taken["form"] == "plain":
+            self._say("(in the plain form: the machine code of what traces is not made yet)")
         if taken["passed"]:
             self._say(f"{taken['passed']} more packets passed untraced")
 

@@ -52,6 +52,8 @@ class PacketTrace:
 
     events: list[dict[str, Any]] = field(default_factory=list)
     """The steps in order, as ``--trace`` of ``weft run`` writes them."""
+    form: str | None = None
+    """How the program ran at the end: ``compiled``, or ``plain`` until it has been compiled."""
 
     def __str__(self) -> str:
         return packets_text(self.events).rstrip() or "no packet came"

@@ -310,7 +310,9 @@ class Net:
         try:
             yield trace
         finally:
-            trace.events += self.backend.take_trace(switch, end=True)["events"]
+            taken = self.backend.take_trace(switch, end=True)
+            trace.events += taken["events"]
+            trace.form = taken["form"]
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
         """Return what every direction of every link has carried and lost, by (from, to).

@@ -66,6 +66,9 @@ class SwitchState(msgspec.Struct, forbid_unknown_fields=True):
     tables: list[TableSize] = []
     unread: str = ""
     """Why its tables could not be read."""
+    form: str | None = None
+    """How its program ran: ``compiled``, or ``plain`` until it has been compiled; None: BMv2, or no
+    program."""
     dropped: dict[str, int] = {}
     """Packets that it has dropped, by reason: its program's wish, a port that it does not have."""
 

@@ -18,10 +18,14 @@ from weft.experiments.results.network import (
     TableSize,
 )
 from weft.experiments.runs.folder import REPORT, ResultsFolder
-from weft.experiments.runs.switch_statistics import PortStatistics, SwitchProcessStatistics
+from weft.experiments.runs.switch_statistics import (
+    PortStatistics,
+    SwitchProcessStatistics,
+    SwitchStatistics,
+)
 from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.versions import environment
-from weft.topo.network import Direction
+from weft.topo.network import Direction, Switch
 from weft.topo.worlds.registry import has_real_time
 
 
@@ -38,7 +42,7 @@ def gather(net: UpNetwork) -> NetworkResults:
         _direction(net, each, counted[each.ends], ports, hosts_drops)
         for each in net.topology.directions
     ]
-    dropped = {each.name: each.drops for each in told.switches}
+    of_switches = {each.name: each for each in told.switches}
     programs = net.backend.programs()
     now = datetime.now(timezone.utc)
     elapsed_s = net.now - net.began_s
@@ -53,7 +57,7 @@ def gather(net: UpNetwork) -> NetworkResults:
         scenario=net.scenario.to_dict(),
         links=links,
         switches=[
-            _switch(net, each.name, each.device_id, programs[each.name], dropped.get(each.name, {}))
+            _switch(net, each, programs[each.name], of_switches.get(each.name))
             for each in net.topology.switches
         ],
         down=sorted(net.down),
@@ -91,11 +95,13 @@ def _direction(
 
 
 def _switch(
-    net: UpNetwork, name: str, device_id: int, program: str, dropped: dict[str, int]
+    net: UpNetwork, switch: Switch, program: str, told: SwitchStatistics | None
 ) -> SwitchState:
-    state = SwitchState(name, device_id, program, dropped={
-        why: count for why, count in dropped.items() if count
-    })  # fmt: skip
+    name, device_id = switch.name, switch.device_id
+    state = SwitchState(name, device_id, program)
+    if told is not None:
+        state.form = told.form
+        state.dropped = {why: count for why, count in told.drops.items() if count}
     try:
         with Inspector(name, device_id, net.backend.switch_addresses[name]) as inspector:
             sizes = inspector.sizes()

@@ -16,6 +16,7 @@ from weft.experiments.runs.inputs import plan_around
 from weft.experiments.runs.measured import Counts, assemble, completion_of
 from weft.experiments.runs.testbed import Testbed, start_of
 from weft.experiments.runs.verdict import verdict
+from weft.experiments.runs.waiting import wait_for_code
 from weft.topo.network import Topology
 from weft.topo.worlds.world import Advance
 
@@ -55,7 +56,7 @@ def observe(
     after: Counts | None = None
     failure: RunError | None = None
     reports: Sequence[R] = ()
-    testbed.world.wait_for_code()
+    wait_for_code(testbed.world)
     try:
         with gathered as run:
             before = _read_counts(testbed)

@@ -19,6 +19,7 @@ from weft.experiments.runs.inputs import (
     plan_at_start,
     plan_of,
 )
+from weft.experiments.runs.waiting import wait_for_code
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.switch.compiler import ProgramFiles
@@ -104,9 +105,7 @@ def make_testbed(
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
         with world.blaming_the_dead():
-            if plain := world.plain():
-                with progress.stage("machine_code", f"Wait for machine code of {', '.join(plain)}"):
-                    world.wait_for_code()
+            wait_for_code(world, progress)
         yield Testbed(scenario, world, controller)
     finally:
         with progress.stage("take_down", "Take down"):

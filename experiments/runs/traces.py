@@ -9,6 +9,7 @@ from typing import Any
 from weft.base import files
 from weft.base.errors import RunError
 from weft.base.progress import Progress
+from weft.experiments.runs.waiting import wait_for_code
 from weft.switch.engine.trace.text import json_lines, packets_text
 from weft.topo.worlds.world import World
 
@@ -35,6 +36,7 @@ def traced(
         return
     with progress.stage("trace", f"Make {switch} ready for its trace"):
         world.start_trace(switch, TRACED_PACKETS)
+        wait_for_code(world, progress)
     try:
         yield
     finally:

@@ -376,7 +376,9 @@ def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
             except ProgramError as error:
                 raise InputError(f"{program}: {error}") from None
             device.switch.commit_program()
-    _say(f"program: {program}, loaded in {time.monotonic() - started:.1f} s")
+    pipeline = device.switch.pipelines[0]
+    form = "as machine code" if pipeline.compiled else "in the plain form"
+    _say(f"program: {program}, loaded in {time.monotonic() - started:.1f} s, runs {form}")
 
 
 def _set_config(device: Device, text: str, p4info: str) -> bool:

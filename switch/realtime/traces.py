@@ -55,9 +55,10 @@ class Traces:
     def take(self, name: str) -> dict[str, Any]:
         """Return the ``events`` that were traced since this was last called; and how many
         ``packets`` were traced since the start, how many ``passed`` untraced, and how many
-        ``lost_records`` found no room. Raises ``InputError`` for a switch that is not traced.
+        ``lost_records`` found no room; and in which ``form`` the program runs now
+        (`Dataplane.form`). Raises ``InputError`` for a switch that is not traced.
         """
-        self._control(name)
+        switch = self._control(name).switch
         refuse(
             name not in self._traces, f"switch {name!r} is not traced: start a trace of it first"
         )
@@ -70,6 +71,7 @@ class Traces:
             "packets": taken[0].packets,
             "passed": taken[0].passed,
             "lost_records": taken[0].lost,
+            "form": self.dataplane.form(switch)["form"],
         }
 
     def end(self, name: str) -> None:

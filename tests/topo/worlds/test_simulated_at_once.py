@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -78,6 +79,20 @@ def test_frames_before_and_after_the_change_over_are_counted_together(
                 assert net.backend.plain() == []
         assert came == sent
         assert net.switch("leaf0").register("I.seen").read() == [len(sent)]
+
+
+def test_what_measures_waits_for_machine_code_and_says_so(
+    goes: threading.Event, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with weft.up(single(2), world="simulated") as net:
+        assert [switch.form for switch in net.report().switches] == ["plain"]
+        goes.set()
+        assert net.allgather(size=2000).verified
+        assert [switch.form for switch in net.report().switches] == ["compiled"]
+        said = capsys.readouterr().err
+        assert re.fullmatch(r"Wait for machine code of leaf0: [0-9.]+ s\n", said)
+        assert net.allgather(size=2000).verified
+        assert capsys.readouterr().err == ""
 
 
 def test_what_cannot_be_compiled_is_a_warning_and_runs_on() -> None:

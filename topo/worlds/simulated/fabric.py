@@ -398,6 +398,7 @@ class Fabric:
                 {
                     "name": switch.name,
                     "device_id": switch.device_id,
+                    "form": self.dataplane.form(index)["form"],
                     "ports": [
                         self._port_statistics(index, direction)
                         for direction in self.topology.outward(switch.name)

@@ -229,6 +229,8 @@ class SimulatedWorld(World):
 
     def plain(self) -> list[str]:
         """See `World.plain`."""
+        if self._code is None:
+            return []
         forms = {
             name: self.fabric.dataplane.form(control.switch)["form"]
             for name, control in self.controls.items()
