@@ -67,7 +67,14 @@ COMMANDS = {
         "weft.cli.network",
         "Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs.",
     ),
-    "shell": ("weft.cli.network", "Open p4runtime-shell on a switch of a testbed that is up."),
+    "exec": (
+        "weft.cli.nodes",
+        "Run a command on a host of a testbed that is up, and end with its status.",
+    ),
+    "shell": (
+        "weft.cli.nodes",
+        "Open a shell on a host of a testbed that is up, or p4runtime-shell on a switch.",
+    ),
     "load": (
         "weft.cli.network",
         "Load a P4 program into the switches of a testbed that is up, without taking it down.",

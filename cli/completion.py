@@ -63,5 +63,5 @@ def examples(topology: Topology) -> str:
         f"Try: {first} ping -c 3 {last}, pingall, iperf {first} {last}, "
         f"link {link_example(topology)} down,\n"
         f"tables {switch}, counters {switch}, trace {switch}, load PROGRAM.p4, help; exit or\n"
-        f"Ctrl-D takes it all down. In another terminal: sudo ./weft shell {switch}"
+        f"Ctrl-D takes it all down. In another terminal: sudo ./weft shell {first}"
     )

@@ -1,5 +1,5 @@
 """Commands that look at a network without bringing it up, ``weft topology`` and ``weft paths``, and
-those for a testbed that stays up: ``weft up``, ``weft shell`` and ``weft load``."""
+those for a testbed that stays up: ``weft up`` and ``weft load``."""
 
 import json
 import sys
@@ -21,6 +21,7 @@ from weft.base.command_line import (
 )
 from weft.base.console import make_console
 from weft.cli.command_line import app
+from weft.cli.nodes import RunOption
 from weft.cli.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.families import families
@@ -106,11 +107,6 @@ def paths(
             console.print(f"Note: {note}", markup=False)
         if file is not None:
             console.print(f"Plot: {file.resolve()}", soft_wrap=True, markup=False)
-
-
-RunOption = Annotated[
-    Text, typer.Option("--run", metavar="ID", help="Which testbed, if several are up.")
-]
 
 
 @app.command()
@@ -210,18 +206,6 @@ def up(
         file.write(commands)
         file.seek(0)
         stay(file, source=str(script))
-
-
-@app.command()
-def shell(
-    name: Annotated[str, typer.Argument(metavar="SWITCH")],
-    run: RunOption = None,
-) -> None:
-    """Open p4runtime-shell on a switch of a testbed that is up."""
-    from weft.cli.shell_environment import open_shell
-    from weft.topo.worlds.emulated.testbeds import find_testbed
-
-    open_shell(name, find_testbed(run).choose([name])[name])
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """The prompt of ``weft up``: Mininet's, with the testbed's own commands; and what can be done to a
 testbed that stands."""
 
+import os
 import re
 import shlex
 import shutil
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError, WeftError, refuse
 from weft.base.outputs import Unfinished, communicate, kill, killed
 from weft.cli.completion import candidates, examples, link_example
 from weft.cli.load import load
+from weft.cli.terminals import open_panes
 from weft.controller.inspection import Inspector
 from weft.experiments.runs.folder import REPORT
 from weft.interface.net import Net
@@ -184,6 +186,19 @@ class Prompt(CommandLine):
                 f"{source}>{target}: {each.tx_packets:,} packets, {each.tx_bytes:,} bytes{lost}"
             )
 
+    def do_xterm(self, line: str, term: str = "xterm") -> None:
+        """xterm NODE...: a terminal at each node: a window, or a pane of tmux where there is no
+        display."""
+        names = line.split()
+        if os.environ.get("DISPLAY") or not names or not all(name in self.mn for name in names):
+            super().do_xterm(line, term)
+            return
+        open_panes(f"{term} {line}", names, self._running.run_id)
+
+    def do_terminal(self, line: str) -> None:
+        """terminal NODE...: what xterm does."""
+        self.do_xterm(line)
+
     def do_report(self, line: str) -> None:
         """report DIR: write what links have carried so far, and what switches hold, to a results
         folder, with a page."""
@@ -201,6 +216,15 @@ class Prompt(CommandLine):
         word = word or text
         # readline has what goes before `text`: it ends words at a "-", too
         return [name[len(word) - len(text) :] for name in names if name.startswith(word)]
+
+    def complete_tables(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Return switches; behind one, its tables."""
+        words = line[:end].rpartition(" ")[0].split()
+        if len(words) < 2:
+            return self.completedefault(text, line, begin, end)
+        with suppress(WeftError), self._inspector(words[1]) as inspector:
+            return [name for name in inspector.tables if name.startswith(text)]
+        return []
 
     def complete_load(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Return the programs and folders that begin so; then switches."""

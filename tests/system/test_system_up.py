@@ -450,8 +450,7 @@ FAILING = (
     ("noecho h1 false", "noecho h1 false: status 1"),
     ("tables leaf9", "leaf9"),
     ("xterm h9", "xterm h9: node 'h9' not in network"),
-    ("xterm h0", "xterm h0: there is no display for a window (DISPLAY is not set)"),
-    ("gterm h1", "gterm h1: there is no display for a window (DISPLAY is not set)"),
+    ("terminal h9", "terminal h9: node 'h9' not in network"),
     ("x h0 xclock", "x h0 xclock: there is no display for a window (DISPLAY is not set)"),
     ("source nothing.txt", "No such file"),
     ("link h0 leaf0 up down", "link ONE OTHER up|down"),
@@ -496,6 +495,57 @@ def test_the_status_tells_of_commands_of_a_pipe_too(tmp_path: Path) -> None:
         said, _ = prompt.process.communicate("h0 true\nh0 false\nexit\n", timeout=300)
     assert prompt.process.returncode == 1
     assert "1 command failed:\n  standard input:2: h0 false: status 1\n" in said
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prompt]:
+    """A network of a plain switch, at whose hosts commands are run from another terminal."""
+    with left_as_it_was():
+        prompt = Prompt(tmp_path_factory.mktemp("elsewhere"), *SMALL)
+        prompt.ask("nodes")  # it is up
+        yield prompt
+        prompt.process.communicate("exit\n", timeout=300)
+
+
+def executed(prompt: Prompt, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
+    """What ``weft exec`` comes to on a testbed."""
+    return subprocess.run(
+        [*WEFT, "exec", *prompt.run, *words],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False, input=input,
+    )  # fmt: skip
+
+
+def test_a_command_at_a_host_has_the_callers_streams_and_gives_its_status(
+    elsewhere: Prompt,
+) -> None:
+    done = executed(elsewhere, "h0", "sh", "-c", "cat; echo two >&2; exit 7", input="one\n")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "one\n", "two\n")
+    assert executed(elsewhere, "h0", "sh", "-c", "kill -KILL $$").returncode == 128 + 9
+    assert executed(elsewhere, "h0", "no-such-command").returncode == 127
+    unknown = executed(elsewhere, "h9", "true")
+    assert unknown.returncode == 2
+    assert re.search("weft: node 'h9': testbed .* has h0, h1 and leaf0", unknown.stderr)
+
+
+def test_hosts_know_one_another_by_name(elsewhere: Prompt) -> None:
+    before = Path("/etc/hosts").read_text()
+    assert executed(elsewhere, "h0", "getent", "hosts", "h1").stdout.split() == ["10.0.0.2", "h1"]
+    assert executed(elsewhere, "h0", "ping", "-c", "1", "-W", "60", "h1").returncode == 0
+    assert "10.0.0.2" in elsewhere.ask("h0 getent ahosts 'h1'")
+    assert Path("/etc/hosts").read_text() == before
+
+
+def test_a_signal_goes_to_the_command_at_a_host(elsewhere: Prompt) -> None:
+    trap = "trap 'echo trapped; exit 5' INT; echo ready; while :; do read -r line; done"
+    with subprocess.Popen(
+        [*WEFT, "exec", *elsewhere.run, "h1", "bash", "-c", trap],
+        env=ENVIRONMENT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "trapped\n"
+        assert process.wait(300) == 5
 
 
 def test_a_terminals_prompt_notices_it_too(tmp_path: Path) -> None:

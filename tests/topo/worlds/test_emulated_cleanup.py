@@ -37,7 +37,7 @@ from tests.support.emulated_support import outer_pid, quiet_world
 from weft.topo.clos import leaf_spine
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
-def refuse(environment):
+def refuse(environment, names):
     raise MachineError("none here")
 
 command = "env -i setsid sleep 1000"

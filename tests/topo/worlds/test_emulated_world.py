@@ -289,7 +289,7 @@ def test_commands_that_a_user_left_running_end_with_the_world(node: str) -> None
 def test_where_the_kernel_makes_no_pid_namespace_commands_end_by_their_mark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refused(environment: Mapping[str, str]) -> None:
+    def refused(environment: Mapping[str, str], names: Path | None) -> None:
         raise MachineError("none here")
 
     monkeypatch.setattr(PidNamespace, "make", refused)

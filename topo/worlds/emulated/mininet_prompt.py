@@ -58,6 +58,14 @@ class _Complaints(logging.Handler):
         self._tell(record.getMessage().strip())
 
 
+class CommandsFailed(RunError):
+    """Commands that nobody typed have failed; the status is that of the first."""
+
+    def __init__(self, told: str, status: int) -> None:
+        super().__init__(told)
+        self.exit_status = status
+
+
 def _told_failures(failed: dict[str, str]) -> str:
     """Return what to say at the end of commands of which some have failed; by their places."""
     lines = [f"  {place}: {what}" for place, what in failed.items()]
@@ -115,6 +123,8 @@ class CommandLine(CLI):
         self._check = check
         self._place: list[Any] = [source, 0]
         self._failed: dict[str, str] = {}
+        self._status = 0
+        """That of the first command that failed."""
         lg.handlers[0].setStream(sys.stdout)  # where everything else of the prompt goes
         lg.propagate = False  # and nowhere else, whoever gives the root logger a handler
         self.use_rawinput = stdin.isatty()
@@ -130,18 +140,19 @@ class CommandLine(CLI):
             lg.removeHandler(complaints)
 
     def check_commands(self) -> None:
-        """Raise RunError, with the lines, if commands that nobody typed have failed."""
+        """Raise CommandsFailed, with the lines, if commands that nobody typed have failed."""
         if self._failed and not self.isatty():
-            raise RunError(_told_failures(self._failed))
+            raise CommandsFailed(_told_failures(self._failed), self._status)
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, status: int = 1) -> None:
         """Note that the command of the line that runs has failed. The next line is read all the
         same."""
-        self._note(f"{self._line}: {why}")
+        self._note(f"{self._line}: {why}", status)
 
-    def _note(self, what: str) -> None:
+    def _note(self, what: str, status: int = 1) -> None:
         source, number = self._place
         self._failed.setdefault(f"{source}:{number}", what)
+        self._status = self._status or status
 
     def get_names(self) -> list[str]:
         """Return the names that help and completion offer: all except those of refused commands."""
@@ -208,7 +219,7 @@ class CommandLine(CLI):
         node.sendCmd(" ".join(self._address(word, node, wants_ipv6) for word in words))
         self.waitForNode(node)
         if not self.isatty() and (status := node.cmd("echo $?").strip()) != "0":
-            self.fail(f"status {status}")
+            self.fail(f"status {status}", int(status) if status.isdecimal() else 1)
 
     def _address(self, word: str, node: Any, wants_ipv6: bool) -> str:
         """Return a host's address for its name, of a kind that the node has, too, which sends; and
@@ -296,7 +307,7 @@ class CommandLine(CLI):
     def do_sh(self, line: str) -> None:
         """Run a command of a shell on the machine itself: sh COMMAND"""
         if status := subprocess.call(line, shell=True):
-            self.fail(how_it_ended(status))
+            self.fail(how_it_ended(status), status if status > 0 else 128 - status)
 
     def do_pingall(self, line: str) -> None:
         """Ping between all hosts, by IPv4, or by IPv6 where two have nothing else in common; with a

@@ -13,6 +13,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
@@ -27,10 +28,14 @@ _OWN = "/proc/thread-self/ns/pid"
 _NO_NAME_SERVER = "mount --bind /dev/null /etc/resolv.conf 2>/dev/null"
 """A run's commands know of no name server. No host could reach the machine's: each program that
 looks a name or an address up, as Python's http.server does, would wait many seconds for it."""
-_INIT = ("unshare", "--mount-proc", "bash", "-c", f"{_NO_NAME_SERVER}; echo ready; read -r")
-"""The init's program. Those who enter its mount namespace have a /proc of the PID namespace, and no
-name server; it reaps, as bash does, processes that have lost their parent; and it ends with its
-standard input."""
+_NAMES = '[ -z "$1" ] || { mount --bind "$1" /etc/hosts 2>/dev/null; rm "$1"; }'
+_INIT = (
+    "unshare", "--mount-proc", "bash", "-c", f"{_NO_NAME_SERVER}; {_NAMES}; echo ready; read -r",
+    "init",
+)  # fmt: skip
+"""The init's program, which takes the path of a file of names, or nothing. Those who enter its
+mount namespace have a /proc of the PID namespace, that file as /etc/hosts, and no name server; it
+reaps, as bash does, processes that have lost their parent; and it ends with its standard input."""
 
 READY_DEADLINE_S = 60.0
 END_DEADLINE_S = 60.0
@@ -51,16 +56,17 @@ class PidNamespace:
         for."""
 
     @classmethod
-    def make(cls, environment: Mapping[str, str]) -> "PidNamespace":
-        """Make a new namespace, whose init has this environment.
+    def make(cls, environment: Mapping[str, str], names: Path | None = None) -> "PidNamespace":
+        """Make a new namespace, whose init has this environment, and in whose mount namespace a
+        file of names is /etc/hosts, and nowhere else any more.
 
         Call it from a thread that lives as long as the run. Raises MachineError, with the reason,
         if the kernel makes none, and RunError if the init was killed.
         """
         try:
-            with _children_in(None):
+            with children_in(None):
                 init = subprocess.Popen(
-                    [*DIE_WITH_PARENT, *_INIT],
+                    [*DIE_WITH_PARENT, *_INIT, str(names or "")],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -98,7 +104,7 @@ class PidNamespace:
         self.check()
         self._children = [child for child in self._children if child.poll() is None]
         try:
-            with _children_in(self._ns):
+            with children_in(self._ns):
                 child = begin()
         except OSError:
             self.check()  # in the meantime: a fork without init is out of memory, says the kernel
@@ -137,7 +143,7 @@ class PidNamespace:
 
 
 @contextlib.contextmanager
-def _children_in(ns: int | None) -> Iterator[None]:
+def children_in(ns: int | None) -> Iterator[None]:
     """Let children of the calling thread go to a PID namespace within the block; with None, to a
     new one, as whose init the first of them starts. The block starts no threads: the kernel
     refuses."""

@@ -116,14 +116,15 @@ class RunRecord:
                 f"sockets and its record in {root}, so it has to be run as root"
             ) from error
 
-    def enclose(self) -> None:
+    def enclose(self, names: Path | None = None) -> None:
         """Start the run's processes, from now on, in a PID namespace of its own, if the kernel
-        makes one; otherwise they are known by their record and their environment alone.
+        makes one; otherwise they are known by their record and their environment alone. Nodes have
+        a file of ``names`` as /etc/hosts then.
 
         Call it from a thread that lives as long as the run.
         """
         with signals_held(), suppress(MachineError):
-            self.pid_namespace = PidNamespace.make(self.environment())
+            self.pid_namespace = PidNamespace.make(self.environment(), names)
             self.add(self.pid_namespace.pid, "init of the PID namespace")
 
     def start(self, begin: Callable[[], Child], what: str) -> Child:

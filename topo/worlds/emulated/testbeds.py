@@ -7,19 +7,21 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from weft.base import documents
 from weft.base.arguments import whole
-from weft.base.errors import InputError
+from weft.base.effort import start_time
+from weft.base.errors import InputError, RunError, did_you_mean
 from weft.base.files import read_text, told_as_input
 from weft.base.private_files import open_private
+from weft.base.units import listed
 from weft.topo.network import Topology
 from weft.topo.worlds.emulated.relays import LOOPBACK, Relays
-from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
+from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, Process, read_believed, read_record
 
 FILE = "testbed.json"
 UNIX = "unix:"
@@ -60,6 +62,8 @@ class RunningTestbed:
     """Whether Weft's own controller owns the switches."""
     grpc_port: int | None = None
     """The TCP port of loopback where the first switch serves P4Runtime, too; None: nowhere."""
+    nodes: dict[str, Process] = field(default_factory=dict)
+    """Of each host and switch, a process in its namespaces."""
 
     @staticmethod
     def of(
@@ -68,13 +72,16 @@ class RunningTestbed:
         addresses: Mapping[str, str],
         controlled: bool,
         grpc_port: int | None,
+        namespaces: Mapping[str, int],
     ) -> "RunningTestbed":
-        """Return what is told of a network whose switches serve P4Runtime at these addresses."""
+        """Return what is told of a network whose switches serve P4Runtime at these addresses, and
+        whose nodes' namespaces have these processes in them."""
         switches = {
             each.name: RunningSwitch(addresses[each.name], each.device_id, each.program)
             for each in topology.switches
         }
-        return RunningTestbed(run_id, topology.describe(), switches, controlled, grpc_port)
+        nodes = {name: Process(pid, start_time(pid) or 0, name) for name, pid in namespaces.items()}
+        return RunningTestbed(run_id, topology.describe(), switches, controlled, grpc_port, nodes)
 
     def ports(self) -> dict[str, int]:
         """Return the switches' TCP ports, by name."""
@@ -134,6 +141,26 @@ class RunningTestbed:
                 )
         return {name: self.switches[name] for name in names or self.switches}
 
+    def node(self, name: str) -> Process:
+        """Return a process in the namespaces of a host or a switch.
+
+        Raises:
+            InputError: there is no such node.
+            RunError: the process has ended, and its namespaces with it.
+        """
+        process = self.nodes.get(name)
+        if process is None:
+            raise InputError(
+                f"node {name!r}: testbed {self.run_id} has {listed(self.nodes, 'and')}"
+                f"{did_you_mean(name, self.nodes)}"
+            )
+        if not process.is_alive():
+            raise RunError(
+                f"{name}: what holds its namespace (pid {process.pid}) has ended: end testbed "
+                f"{self.run_id}, and bring it up again"
+            )
+        return process
+
 
 def relays_of(testbed: RunningTestbed) -> Relays:
     """Return what serves a testbed's switches at their TCP ports."""
@@ -183,6 +210,12 @@ def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
         except (OSError, InputError):
             continue  # it is no testbed's, or being taken down
     return found, doubts
+
+
+def running_testbeds(root: Path = RUNS) -> list[RunningTestbed]:
+    """Return the testbeds that are up, as far as they can be read."""
+    found, _ = _look(root)
+    return found
 
 
 def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed:

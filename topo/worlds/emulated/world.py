@@ -32,6 +32,7 @@ from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.host_sockets import HostSockets
 from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
 from weft.topo.worlds.emulated.machine import check_limits, check_machine
+from weft.topo.worlds.emulated.names import write_names
 from weft.topo.worlds.emulated.namespaces import in_namespace, queue_drops, read_counters
 from weft.topo.worlds.emulated.processes import RunProcess, blaming, stop_all
 from weft.topo.worlds.emulated.ranks import Ranks
@@ -176,7 +177,7 @@ class EmulatedWorld(World):
     def _bring_up(self) -> None:
         from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
-        self.record.enclose()
+        self.record.enclose(write_names(self.topology, self.record.folder))
         network = self._network = MininetNetwork(
             self.record,
             len(self.topology.nodes) + 1,
@@ -216,25 +217,22 @@ class EmulatedWorld(World):
         configure_hosts(self.topology, self.link_mtu, self._namespaces)
         network.set_addresses(self.topology)
         if self._pcap_dir is not None:
-            self._captures = LinkCaptures(
-                self.topology,
-                self.record,
-                self._pcap_dir,
-                {
-                    name: self._namespaces.get(name, self.namespace_pid)
-                    for name in self.topology.nodes
-                },
-                self.link_mtu,
-                self.links,
-            )
+            of_links = self._pcap_dir, self._processes(), self.link_mtu, self.links
+            self._captures = LinkCaptures(self.topology, self.record, *of_links)
         self._meanwhile()
         switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
 
+    def _processes(self) -> dict[str, int]:
+        """Return a process in the namespaces of each node."""
+        return {
+            name: self._namespaces.get(name, self.namespace_pid) for name in self.topology.nodes
+        }
+
     def _announce(self) -> None:
         """Let other processes find the switches."""
-        served = self.switch_addresses
-        self.running = RunningTestbed.of(self.record.id, self.topology, served, *self._served)
+        served = self.switch_addresses, *self._served, self._processes()
+        self.running = RunningTestbed.of(self.record.id, self.topology, *served)
         if self.running.grpc_port is not None:
             self._relays.callback(relays_of(self.running).close)
         self.running.write(self.record.folder)
