@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_without_tmux_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_outside_of_tmux_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminals.shutil, "which", lambda _name: "/usr/bin/tmux")
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/tmux")
     monkeypatch.setattr(terminals, "tmux_pane", lambda: None)
     with pytest.raises(InputError, match=r"xterm h0: .*no pane of tmux: .*weft shell h0"):
         terminals.open_panes("xterm h0", ["h0"], "abc123")
