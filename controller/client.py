@@ -30,6 +30,7 @@ from weft.controller.remote import (
     status_text,
 )
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.switch.p4runtime import own_calls
 from weft.switch.p4runtime.local import LocalSwitch
 
 PROGRAM_DEADLINE_S = 120.0
@@ -193,6 +194,26 @@ class Session:
         self._program = program
         self._digests = set()
 
+    def learn_program(self) -> LoadableProgram:
+        """Return the program that the switch runs, as the switch itself tells it, and take it for
+        this session's."""
+        request = p4runtime_pb2.GetForwardingPipelineConfigRequest(
+            device_id=self.client.device_id, response_type="ALL"
+        )
+        with self._attempt("read the program"):
+            answer = self.client.stub.GetForwardingPipelineConfig(request, timeout=self._deadline_s)
+        config = answer.config
+        self._program = LoadableProgram(config.p4info, config.p4_device_config)
+        return self._program
+
+    def own_call(self, name: str, **arguments: Any) -> Any:
+        """Return the answer to a call that P4Runtime does not have and Weft's switch does
+        (`weft.switch.p4runtime.own_calls`). ``code`` of the error is UNIMPLEMENTED if the switch is
+        another one."""
+        request = own_calls.asked(name, arguments)
+        with self._attempt(name.replace("_", " ")):
+            return own_calls.told(self.client.stub.Call(request, timeout=self._deadline_s))
+
     def want_digests(self) -> None:
         """Let the switch send all digests of the program, each at once; `take_notices` returns
         them, and they are to be acknowledged."""
@@ -237,7 +258,9 @@ class Session:
                 failures, _ = _failures(error, [what] * len(entities))
                 if not failures:
                     raise
-                raise SwitchError(f"{self.where}: could not {failures[0]}") from None
+                raise SwitchError(
+                    f"{self.where}: could not {failures[0]}", failures[0].code
+                ) from None
 
     def tell(self, request: Any) -> None:
         """Send a ``StreamMessageRequest``, such as a packet, on the session's stream."""
@@ -293,7 +316,9 @@ class Session:
         try:
             yield
         except grpc.RpcError as error:
-            raise SwitchError(f"{self.where}: could not {what}: {status_text(error)}") from None
+            raise SwitchError(
+                f"{self.where}: could not {what}: {status_text(error)}", error.code().name
+            ) from None
 
 
 def _failures(error: Any, updates: Sequence[Update | str]) -> tuple[list[Failure], int]:

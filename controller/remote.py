@@ -63,7 +63,11 @@ _OPTIONS = (
 
 class SwitchError(RunError):
     """A request to a switch that failed: which switch it was, what was attempted, and why it
-    failed."""
+    failed. ``code`` is the name of gRPC's code, for example NOT_FOUND; "" if none came."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class RemoteClient:

@@ -62,10 +62,12 @@ DELETE: int = p4runtime_pb2.Update.DELETE
 
 _SERVICE = _POOL.FindServiceByName("p4.v1.P4Runtime")
 SERVICE = str(_SERVICE.full_name)
+OWN_SERVICE = "weft.v1.Switch"
+"""The service of what Weft's switch has beside P4Runtime, with one call, ``Call``."""
 
 
 def stub_of(channel: Any) -> Any:
-    """Return the calls of the service on a gRPC channel: ``stub_of(channel).Write(request)``."""
+    """Return the calls of the services on a gRPC channel: ``stub_of(channel).Write(request)``."""
     calls = SimpleNamespace()
     for method in _SERVICE.methods:
         asked = "stream" if method.client_streaming else "unary"
@@ -76,4 +78,5 @@ def stub_of(channel: Any) -> Any:
             response_deserializer=class_of(method.output_type).FromString,
         )
         setattr(calls, method.name, call)
+    calls.Call = channel.unary_unary(f"/{OWN_SERVICE}/Call")
     return calls

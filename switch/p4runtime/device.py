@@ -83,6 +83,8 @@ class Notes:
     digests: Digests = field(default_factory=Digests)
     idle: dict[EntryId, int] = field(default_factory=dict)
     """For each entry that was reported idle, the time (ns) at which that is due again."""
+    memo: str = ""
+    """A text that clients keep here for each other; it goes with the program."""
 
     def copy(self) -> "Notes":
         """Return a copy that keeps this state whatever happens to the original."""
@@ -93,6 +95,7 @@ class Notes:
             dict(self.replication),
             deepcopy(self.digests),
             dict(self.idle),
+            self.memo,
         )
 
 

@@ -92,6 +92,7 @@ class LocalSwitch:
             SetForwardingPipelineConfig=answered(service.set_config),
             GetForwardingPipelineConfig=answered(service.get_config),
             Capabilities=answered(service.capabilities),
+            Call=answered(service.own_call),
         )
 
     def arbitrate(self, election_id: tuple[int, int]) -> tuple[Client, Any]:

@@ -26,8 +26,8 @@ from google.rpc import code_pb2
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.engine.control.state import SwitchControl
-from weft.switch.messages import p4runtime_pb2
-from weft.switch.p4runtime import configs, requests
+from weft.switch.messages import OWN_SERVICE, p4runtime_pb2
+from weft.switch.p4runtime import configs, own_calls, requests
 from weft.switch.p4runtime.addresses import check_address
 from weft.switch.p4runtime.arbitration import Arbitration, RoleScope, role_key
 from weft.switch.p4runtime.call import RpcCall, StreamCall
@@ -160,7 +160,7 @@ def serve(
     service = Service(Device(control, device_id))
     server = grpc.server(
         pool,
-        handlers=(service.handlers(),),
+        handlers=service.handlers(),
         maximum_concurrent_rpcs=MAX_CALLS,
         options=(
             ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -230,8 +230,8 @@ class Service:
         self.streams = Streams(device, Arbitration(device.device_id))
         self._waiting = Waiting()
 
-    def handlers(self) -> Any:
-        """Return the service in the form in which gRPC takes it.
+    def handlers(self) -> tuple[Any, ...]:
+        """Return P4Runtime, and the switch's own service, in the form in which gRPC takes them.
 
         A call of one request is taken as a stream of requests: so it is known here while its
         request has not come. On the wire both are the same.
@@ -242,7 +242,8 @@ class Service:
                 self._of_one(guarded(behaviour)), parse, _serialise
             )
 
-        return grpc.method_handlers_generic_handler(
+        own = {"Call": grpc.unary_unary_rpc_method_handler(guarded(self.own_call))}
+        p4runtime = grpc.method_handlers_generic_handler(
             SERVICE,
             {
                 "Write": unary(self.write, batch_parser(p4runtime_pb2.WriteRequest, "updates")),
@@ -263,6 +264,7 @@ class Service:
                 "Capabilities": unary(self.capabilities, parser(p4runtime_pb2.CapabilitiesRequest)),
             },
         )
+        return p4runtime, grpc.method_handlers_generic_handler(OWN_SERVICE, own)
 
     def _of_one(self, answer: Callable[[Any, Any], Any]) -> Callable[[Iterator[Any], Any], Any]:
         """Return what answers a stream of requests as ``answer`` does the first one of it."""
@@ -339,6 +341,10 @@ class Service:
         """Answer the RPC ``Capabilities``: return the version of P4Runtime (specification, section
         "Capabilities RPC")."""
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
+
+    def own_call(self, request: bytes, context: RpcCall) -> bytes:
+        """Answer a call that P4Runtime does not have."""
+        return own_calls.answer(self.device, request)
 
 
 _serialise = methodcaller("SerializeToString")

@@ -165,6 +165,10 @@ class SwitchProcess:
             )
             for number, switch in enumerate(config.switches)
         ]
+        for control, switch in zip(self.controls, config.switches, strict=True):
+            control.interfaces = {
+                port.number: port.interface for port in switch.ports if port.patch is None
+            }
         self.traces = Traces(
             {control.name: control for control in self.controls},
             self.dataplane,

@@ -67,6 +67,7 @@ WITH_IO = (
     "controller/controller.py",
     "controller/inspection.py",
     "controller/handles",
+    "controller/bmv2_cli",
     "controller/features/program.py",
 )
 """What of these folders talks to hosts, switches, processes or the compiler."""

@@ -141,8 +141,12 @@ class LiveValues:
         else:
             self.config.contents.rates.pop(cell, None)
         meter = self._meter_cell(cell)
-        now_us = (self.host.clock_ns() - int(self.state.words.epoch_ns)) // 1000
+        now_us = self.elapsed_us()
         self.host.at_once(lambda: meters.set_rates(meter, config, now_us))
+
+    def elapsed_us(self) -> int:
+        """Return the time since the zero of the switch's timestamps."""
+        return (self.host.clock_ns() - int(self.state.words.epoch_ns)) // 1000
 
     def read_meter(self, meter: str, index: int) -> MeterConfig | None:
         """Return the rates of one cell; None if none are set: every packet is green. Raises

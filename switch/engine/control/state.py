@@ -88,12 +88,12 @@ class SwitchControl:
         name: str,
         ports: tuple[int, ...],
     ) -> None:
-        """Take ``switch``, its number, ``state``, what packets read and write there, and ``ports``,
-        the numbers of its ports."""
+        """Take the switch's number, what packets read and write there, and its ports' numbers."""
         self.host = host
         self.switch = switch
         self.name = name
         self.ports = ports
+        self.interfaces: dict[int, str] = {}  # of ports that are interfaces
         self.on_image: Callable[[NDArray[np.int64]], None] | None = None
         """Called with each new image before packets see it."""
         self._state = state
@@ -232,6 +232,10 @@ class SwitchControl:
         if (port in down) == up:
             (down.discard if up else down.add)(port)
             self._changed = self._config.pipeline is not None
+
+    def is_port_up(self, port: int) -> bool:
+        """Return whether a port is up."""
+        return port not in self._config.contents.ports_down
 
     # -- tables
 

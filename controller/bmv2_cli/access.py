@@ -1,0 +1,72 @@
+"""The access of commands to one switch: its program, what it reads and writes, its memo."""
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from weft.controller.bmv2_cli.program import ProgramView
+from weft.controller.bmv2_cli.refusals import Codes, CommandError, told_as
+from weft.controller.client import Session
+from weft.controller.remote import SwitchError
+from weft.switch.messages import p4runtime_pb2
+
+
+class Access:
+    """Access to a switch by a session."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._memo: dict[str, Any] = {}
+        """What is kept of a switch that has no memo, for as long as the session lasts."""
+
+    @cached_property
+    def program(self) -> ProgramView:
+        """The program that the switch runs. Raises SwitchError if it tells none."""
+        config = self.session.learn_program().config
+        return ProgramView(config.p4info, config.p4_device_config)
+
+    def read(self, **query: Any) -> list[Any]:
+        """Return the entities that a query selects; the keyword names the kind of entity."""
+        return self.session.read([p4runtime_pb2.Entity(**query)])
+
+    def write(
+        self, kind: str, entities: Sequence[Any], what: str, operation: str, codes: Codes
+    ) -> None:
+        """Insert, modify or delete entities; ``operation`` and ``codes`` say in BMv2's words what
+        is refused. Whoever owns the switch is taken over."""
+        if not entities:
+            return
+        with told_as(operation, codes):
+            try:
+                self.session.send(kind, entities, what)
+            except SwitchError as error:
+                if error.code != "PERMISSION_DENIED":
+                    raise
+                self.session.take_over()
+                self.session.send(kind, entities, what)
+
+    def own_call(self, name: str, **arguments: Any) -> Any:
+        """Return the answer to a call of the switch's own (`Session.own_call`)."""
+        try:
+            return self.session.own_call(name, **arguments)
+        except SwitchError as error:
+            if error.code == "UNIMPLEMENTED":
+                raise CommandError(
+                    f"Error: {self.session.where} does not have this: it is no switch of Weft's"
+                ) from None
+            raise
+
+    def memo(self) -> dict[str, Any]:
+        """Return what is kept in the switch of what P4Runtime has no place for."""
+        with suppress(CommandError):
+            found = json.loads(self.own_call("memo") or "{}")
+            return dict(found)
+        return self._memo
+
+    def keep_memo(self, memo: dict[str, Any]) -> None:
+        """Keep that until the switch gets another program."""
+        self._memo = memo
+        with suppress(CommandError):
+            self.own_call("keep_memo", text=json.dumps(memo))

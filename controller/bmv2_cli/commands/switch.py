@@ -1,0 +1,69 @@
+"""Commands about the switch itself: its time, its ports, its program."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft.base.files import told_as_input
+from weft.controller.bmv2_cli.command import Command, Function, exactly
+from weft.controller.bmv2_cli.refusals import CommandError
+from weft.controller.bmv2_cli.switch import CommandSwitch
+
+
+def get_time_elapsed(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    yield str(switch.access.own_call("clock")["elapsed_us"])
+
+
+def get_time_since_epoch(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    yield str(switch.access.own_call("clock")["since_epoch_us"])
+
+
+def show_ports(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    yield f"{'port #':^10}{'iface name':^20}{'status':^10}extra info"
+    yield "=" * 50
+    for each in switch.access.own_call("ports"):
+        status = "UP" if each["up"] else "DOWN"
+        yield f"{each['port']:^10}{each['interface']:^20}{status:^10}"
+
+
+def switch_info(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    session = switch.access.session
+    for name, value in (("device_id", session.client.device_id), ("switch", session.where)):
+        yield f"{name:15}: {value}"
+
+
+def reset_state(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    switch.reset()
+    yield from ()
+
+
+def write_config_to_file(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    with told_as_input(f"file {words[0]!r} cannot be written"):
+        Path(words[0]).write_bytes(switch.program.device_config)
+    yield from ()
+
+
+def _not_there(why: str) -> Function:
+    def refuse(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+        raise CommandError(f"Error: {why}")
+
+    return refuse
+
+
+_PORTS = "the ports of a switch are those that it was started with: weft switch -i PORT@INTERFACE"
+
+COMMANDS = (
+    exactly("get_time_elapsed", "", "The time since the switch started, in us.", get_time_elapsed),
+    exactly("get_time_since_epoch", "", "The time since 1970, in us.", get_time_since_epoch),
+    exactly("show_ports", "", "The ports of the switch.", show_ports),
+    exactly("switch_info", "", "Which switch this is.", switch_info),
+    exactly("reset_state", "", "Empty all tables, arrays and groups; the program stays.",
+            reset_state),
+    exactly("write_config_to_file", "<file>", "Write the program's JSON to a file.",
+            write_config_to_file),
+    Command("port_add", "<interface> <port> [pcap file]", "Add a port.", _not_there(_PORTS), 2, 3),
+    exactly("port_remove", "<port>", "Remove a port.", _not_there(_PORTS)),
+    exactly("serialize_state", "<file>", "Write the state of the switch to a file.",
+            _not_there("this switch does not write its state: table_dump tells what is there")),
+    Command("shell", "<command>", "Run a command of the shell.",
+            _not_there("commands of the shell are not run here")),
+)  # fmt: skip
