@@ -21,6 +21,7 @@ from weft.base.command_line import (
 )
 from weft.base.console import make_console
 from weft.cli.command_line import app
+from weft.cli.network_files import File, given_network
 from weft.cli.nodes import RunOption
 from weft.cli.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
@@ -117,10 +118,13 @@ def paths(
 )  # fmt: skip
 def up(
     options: dict[str, Any],
+    file: File = None,
     program: Annotated[
-        Optional[Path],  # noqa: UP045
+        Texts,
         typer.Option(
-            metavar="PROGRAM.p4", help="A program of yours, with empty tables. [the fabric's]"
+            metavar="PROGRAM.p4",
+            help="A program of yours, with empty tables; SWITCH=PROGRAM.p4 is that of one switch. "
+            "May be repeated. [the fabric's]",
         ),
     ] = None,
     script: Annotated[
@@ -144,13 +148,13 @@ def up(
         typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
     ] = None,
     priority_queues: Annotated[
-        int,
+        Optional[int],  # noqa: UP045
         typer.Option(
             "--priority-queues",
             metavar="N",
-            help="Queues of each switch port, for priorities 0 to N-1.",
+            help="Queues of each switch port, for priorities 0 to N-1. [1, or the network's]",
         ),
-    ] = 1,
+    ] = None,
     no_controller: Annotated[
         bool,
         typer.Option(
@@ -181,15 +185,15 @@ def up(
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
     from weft.cli.up import stay_up
-    from weft.experiments.scenario.options import from_options
     from weft.interface.standing import Standing
     from weft.topo.worlds.emulated.testbeds import check_grpc_port
 
-    scenario = from_options({"collective": "allgather", **options})
+    asked = given_network(file, options, program or ())
+    scenario = asked.scenario
     if grpc_port is not None:
         check_grpc_port("--grpc-port", grpc_port, len(scenario.network().switches))
     standing = Standing(
-        program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
+        asked.program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
         priority_queues=priority_queues, controlled=not no_controller,
         grpc_port=grpc_port, include_dirs=tuple(include or ()), defines=macros(define),
     )  # fmt: skip
@@ -202,10 +206,10 @@ def up(
     from weft.topo.worlds.emulated.testbeds import read_script
 
     commands = read_script(script, f"script {str(script)!r}")
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
-        file.write(commands)
-        file.seek(0)
-        stay(file, source=str(script))
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as read:  # Mininet wants a descriptor
+        read.write(commands)
+        read.seek(0)
+        stay(read, source=str(script))
 
 
 @app.command()

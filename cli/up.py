@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -74,6 +75,8 @@ def stay_up(
             print(_left_alone(net))
         if standing.grpc_port is not None or not standing.controlled:
             print(*running.lines(), sep="\n")
+        for note in net.by_file.notes:
+            print(f"weft: {note}", file=sys.stderr)
         prompt = Prompt(net, running, commands, source)
         if folder is not None:
             _tell_results(write_results(gather(net), folder))
@@ -89,6 +92,8 @@ def _tell_results(written: Sequence[Path]) -> None:
 
 def _programs(scenario: Scenario, standing: Standing) -> str:
     """Return which programs are compiled; empty if none is."""
+    if isinstance(standing.program, Mapping):
+        return ", ".join(dict.fromkeys(map(str, standing.program.values())))
     if standing.program is not None:
         return str(standing.program)
     others = "the program of the fabric" if standing.controlled else ""

@@ -11,6 +11,9 @@ from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.networks import FILE_ENDING
 from weft.experiments.scenario.options import by_key, field_of, read_option
 from weft.experiments.scenario.scenario import Scenario
+from weft.topo.labs import LAB_ENDINGS
+from weft.topo.labs.lab_format import Programs
+from weft.topo.labs.reading import is_lab, read_lab
 from weft.topo.network import Topology
 from weft.topo.own import Network, from_networkx, read_network
 
@@ -85,19 +88,26 @@ def scenario_on(
     return scenario
 
 
-def network_of(network: Any) -> Topology:
+def network_of(network: Any, programs: Programs | None = None) -> Topology:
     """Return the network that somebody has given: a `Topology`, a `weft.Network`, the path of a
-    network file, or a graph of networkx. Raises InputError."""
+    network file, of another tool's, too, or a graph of networkx. Raises InputError.
+
+    Args:
+        programs: those of the switches of another tool's network file.
+    """
     if isinstance(network, Topology):
         return network
     if isinstance(network, Network):
         return network.topology()
     if isinstance(network, (str, os.PathLike)) and Path(network).suffix == FILE_ENDING:
         return read_network(Path(network))
+    if is_lab(network):
+        return read_lab(network, programs)
     if not hasattr(network, "edges"):
         raise InputError(
             f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or "
-            "weft.single makes, a weft.Network, a network file (NAME.toml), or a graph of networkx"
+            "weft.single makes, a weft.Network, a network file (NAME.toml, or one of another tool: "
+            f"NAME{', NAME'.join(LAB_ENDINGS)}), or a graph of networkx"
         )
     return from_networkx(network)
 

@@ -16,10 +16,12 @@ from weft.interface.commands import MOST_TIMEOUT_S, Completed, Running, started,
 from weft.interface.frames import frame_bytes, packet_of
 from weft.switch.engine.trace.text import packets_text
 from weft.topo.addresses import Interface, format_mac
+from weft.topo.interfaces import interface_name
 from weft.topo.network import (
     Direction,
     Host,
     Link,
+    Port,
     Topology,
 )
 from weft.topo.worlds.world import World
@@ -137,7 +139,7 @@ class InterfaceHandle:
     def __init__(self, net: HandlesNetwork, host: Host, interface: Interface) -> None:
         self._net = net
         self._station = net.topology.station_of[host.name, interface.number]
-        self.name = f"{host.name}-eth{interface.number - 1}"
+        self.name = interface_name(Port(host.name, interface.number), net.topology)
         """The kernel's name for it in the emulated world."""
         self.ip = interface.ip
         """The IPv4 address, dotted; empty if it has none."""

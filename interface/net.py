@@ -21,6 +21,7 @@ from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.runs.testbed import Testbed
 from weft.experiments.scenario.scenario import Scenario
+from weft.interface.asked_by_file import AskedByFile
 from weft.interface.collectives import fields_of, scenario_on
 from weft.interface.commands import MOST_TIMEOUT_S
 from weft.interface.compiling import MachineCode
@@ -78,6 +79,11 @@ class Net:
             self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
             """The fabric's program, or, if no switch runs it, that of the first switch."""
         self._own = own
+        self.by_file = AskedByFile(
+            self.topology, check_kind(scenario.switch), own,
+            self._program if standing.controlled else None,
+        )  # fmt: skip
+        """What the network's file asks beside its shape."""
         self._up = False
         self.began_s = 0.0
         """When it came up, as `now` tells the time."""
@@ -116,6 +122,7 @@ class Net:
             with self.backend.blaming_the_dead():
                 if not self.standing.controlled:
                     load_programs(self._own, self.topology, addresses)
+                    self.by_file.run(self if self._kind.has_real_time else None)
                     self._up, self.began_s = True, self.now
                     return self
                 self._controller = Controller(
@@ -125,6 +132,8 @@ class Net:
                 for name in self._own:
                     self._controller.session(name).want_digests()
                 self._plans.plan(self.controller)
+                self.by_file.write(self.switch)
+                self.by_file.run(self if self._kind.has_real_time else None)
                 self._up, self.began_s = True, self.now
         except BaseException:
             self.close()

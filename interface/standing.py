@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from weft.base import arguments as given
 from weft.base.command_line import macros
 from weft.topo.figures import with_cpu_port, with_priority_queues
+from weft.topo.labs.lab_format import Programs
 from weft.topo.network import Topology
 from weft.topo.own import with_ordinary_hosts, with_programs
 
@@ -28,8 +29,8 @@ class Standing:
     """Whether switches send past qdiscs; None: if all run the fabric's program."""
     cpu_port: int | None = None
     """None: the network's own."""
-    priority_queues: int = 1
-    """The queues of each port of a switch."""
+    priority_queues: int | None = None
+    """The queues of each port of a switch; None: the network's own."""
     controlled: bool = True
     """Whether there is a controller. Without one, switches with a program of their own get it, and
     nothing else is done to any switch."""
@@ -53,10 +54,24 @@ class Standing:
                     for name, one in program.items()
                 },
             )
-        shape = with_priority_queues(shape, self.priority_queues)
+        if self.priority_queues is not None:
+            shape = with_priority_queues(shape, self.priority_queues)
         if self.cpu_port is not None:
             shape = with_cpu_port(shape, self.cpu_port)
         return shape if self.controlled else with_ordinary_hosts(shape)
+
+
+def programs_of(program: Program | Mapping[str, Program] | None) -> Programs:
+    """Return the programs that somebody has given for the switches of another tool's network
+    file."""
+    if program is None or not isinstance(program, Mapping):
+        return Programs("" if program is None else given.path("program", program, "'router.p4'"))
+    return Programs(
+        by_switch={
+            name: given.path(f"program of {name}", one, "'router.p4'")
+            for name, one in program.items()
+        }
+    )
 
 
 def folders_of(include: Any) -> tuple[Path, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 from weft.base import arguments as given
 from weft.interface.collectives import network_of, scenario_on
 from weft.interface.net import Net
-from weft.interface.standing import Program, Standing, folders_of, macros_of
+from weft.interface.standing import Program, Standing, folders_of, macros_of, programs_of
 from weft.topo.interfaces import LinkKind
+from weft.topo.labs.reading import is_lab
 from weft.topo.network import Topology
 from weft.topo.own import Network
 from weft.topo.switch_kinds import SwitchKind
@@ -30,7 +31,7 @@ def up(
     pcap: str | os.PathLike[str] | None = None,
     bypass_qdisc: bool | None = None,
     cpu_port: int | None = None,
-    priority_queues: int = 1,
+    priority_queues: int | None = None,
     controller: bool = True,
     grpc_port: int | None = None,
 ) -> Net:
@@ -46,14 +47,15 @@ def up(
 
     Args:
         network: what `leaf_spine`, `fat_tree` or `single` returns; a `weft.Network`, the path of a
-            network file (TOML), or a graph of networkx.
+            network file (TOML, or of another tool), or a graph of networkx.
         world: ``emulated``, in namespaces with real packets, which needs root; or ``simulated``, in
             virtual time.
         switch: ``weft`` is the built-in switch; ``bmv2`` needs simple_switch_grpc and the emulated
             world.
         program: the P4_16 source of all switches, or of some by their names; the others run the
             fabric's. A switch with a program of one's own has no entries but those that are written
-            to it.
+            to it. With a network file of another tool, one program is that of the switches that
+            the file names none for.
         include: folders where programs' includes are looked for.
         define: macros of programs, as ``{"PORTS": 64}`` or ``["PORTS=64"]``.
         paths: the paths of the fabric's packets: ``ecmp``, ``spray`` and so on.
@@ -68,7 +70,8 @@ def up(
         cpu_port: the number that switches have for the port to the controller; by default the
             network's own, which is 510 if its file names no other.
         priority_queues: the queues of each port of a switch, of priorities from 0 on: its link
-            serves the packets of the greatest ``standard_metadata.priority`` first.
+            serves the packets of the greatest ``standard_metadata.priority`` first. By default the
+            network's own, which is 1 if its file names no other.
         controller: False leaves the switches of the emulated world to a P4Runtime client of your
             own, at `Net.addresses`: programs of one's own are loaded, and nothing else is done.
         grpc_port: the TCP port of 127.0.0.1 where the first switch serves P4Runtime, too, and the
@@ -82,9 +85,11 @@ def up(
         "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
         **({} if paths is None else {"paths": paths}),
     }  # fmt: skip
-    scenario = scenario_on(network_of(network), "allgather", **fields)
+    by_file = is_lab(network)
+    named = programs_of(program) if by_file else None
+    scenario = scenario_on(network_of(network, named), "allgather", **fields)
     standing = Standing(
-        program,
+        None if by_file else program,
         pcap=None if pcap is None else Path(given.path("pcap", pcap, "'captures'")),
         bypass_qdisc=bypass_qdisc,
         cpu_port=cpu_port,

@@ -56,6 +56,8 @@ class Interface:
     program of its own do. Otherwise every packet goes to the gateway, and nothing is left to
     ARP."""
     ipv6: Ipv6 | None = None
+    name: str = ""
+    """What the host calls it; empty: after the host and its number, as ``h0-eth0``."""
 
     @property
     def ip(self) -> str:

@@ -17,7 +17,12 @@ from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import shown
 from weft.topo.addresses import SUBNET_BITS, Interface, Ipv6, format_mac, host_address
 from weft.topo.network import MAX_HOSTS_PER_LEAF
-from weft.topo.network_document import MAC_ADDRESS, NO_ADDRESS, LinkDocument
+from weft.topo.network_document import (
+    INTERFACE_NAME,
+    MAC_ADDRESS,
+    NO_ADDRESS,
+    LinkDocument,
+)
 
 PAIR_BITS = 31
 """The prefix length of a subnet of two addresses, each of which a host may have (RFC 3021)."""
@@ -101,6 +106,7 @@ class HostAddresses:
         self._given: dict[int, str] = {}
         self._given6: dict[int, str] = {}
         self._macs: dict[int, str] = {}
+        self._names: dict[tuple[str, str], str] = {}
         self._unaddressed = 0
         self._asked = [self._read(each) for each in self._attachments]
 
@@ -148,8 +154,27 @@ class HostAddresses:
                     ipv6=None
                     if six is None
                     else Ipv6(int(six.ip), six.network.prefixlen, gateway6),
+                    name=self._name(each),
                 ),
             )
+
+    def _name(self, attachment: Attachment) -> str:
+        """Return what a host calls an interface; empty where nothing says so."""
+        place, texts = attachment.asked("interface")
+        if texts is None:
+            return ""
+        (name,) = texts
+        if not INTERFACE_NAME.fullmatch(name) or name == "lo":
+            raise InputError(
+                f"{place} {shown(name)} is no name of an interface: write a letter, and then "
+                "letters, digits, underscores, dots and hyphens, 15 at most"
+            )
+        other = self._names.setdefault((attachment.host, name), attachment.place)
+        refuse(
+            other != attachment.place,
+            f"{place} {name!r}: {other} is called so on {attachment.host}, too",
+        )
+        return name
 
     def _free_address(self, attachment: Attachment) -> IPv4Interface:
         """Return the next address that no interface has, in the /24 of the switch or of the link
@@ -375,7 +400,7 @@ def _read_mac(place: str, text: str) -> int:
 def check_hosts_named(place: str, link: LinkDocument, hosts: Iterable[str]) -> None:
     """Raise InputError if what is said of hosts' interfaces is of other nodes."""
     known = list(hosts)
-    for field in ("ip", "mac", "gateway"):
+    for field in ("ip", "mac", "gateway", "interface"):
         value = getattr(link, field)
         if value is not None and not known:
             raise InputError(f"{place}.{field} {shown(value)}: it is for the link of a host")

@@ -103,8 +103,11 @@ def is_patched(link: Link, topology: Topology, links: LinkKind) -> bool:
 def interface_name(port: Port, topology: Topology) -> str:
     """Return the name of the interface at a port. Raises InputError if it is longer than the kernel
     allows."""
-    host = isinstance(topology.node(port.node), Host)
+    node = topology.node(port.node)
+    host = isinstance(node, Host)
     name = f"{port.node}-eth{port.number - host}"
+    if isinstance(node, Host):
+        name = node.interfaces[port.number - 1].name or name
     refuse(
         len(name) > INTERFACE_NAME_LENGTH,
         f"interface name {name!r} is {len(name)} characters long and the kernel takes "

@@ -72,6 +72,8 @@ class Host:
     rank: int
     interfaces: tuple[Interface, ...]
     level: int = 0
+    commands: tuple[str, ...] = ()
+    """Commands that its shell runs once the network is up."""
 
     @property
     def address(self) -> int:
@@ -104,7 +106,8 @@ class Host:
 class Switch:
     """A P4 switch.
 
-    ``index`` counts within its tier; ``device_id`` counts from 1 over all switches.
+    ``index`` counts within its tier; ``device_id`` counts from 1 over all switches, if the network
+    does not say otherwise.
     """
 
     name: str
@@ -118,6 +121,8 @@ class Switch:
     """The pod of a leaf or aggregation switch in a three-tier fat tree."""
     program: str = ""
     """The path of a P4 program of its own; empty if it runs the fabric's."""
+    entries: tuple[str, ...] = ()
+    """The paths of files with what goes into it once the network is up."""
 
     @property
     def mac(self) -> int:

@@ -18,6 +18,8 @@ RESERVED_NAMES = PROMPT_WORDS
 """Names that no node may have. The emulated world itself needs ``switches``, too."""
 NODE_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
 MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+INTERFACE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
+"""What a host may call an interface; its loopback interface is ``lo``."""
 NO_ADDRESS = "none"
 """What ``ip`` says of an interface that gets no address."""
 OfHosts = str | list[str] | dict[str, str | list[str]]
@@ -37,8 +39,8 @@ class Figures(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):
-    """A link; ``ip``, ``mac`` and ``gateway`` are those of its host's interface, or, by
-    the names of hosts, those of its hosts' interfaces."""
+    """A link; ``ip``, ``mac``, ``gateway`` and ``interface`` are those of its host's interface, or,
+    by the names of hosts, those of its hosts' interfaces."""
 
     ends: tuple[str, str] = ("", "")
     ports: dict[str, int] = {}
@@ -48,6 +50,8 @@ class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):
     """An address with its prefix length, of IPv4 or IPv6, or one of each; or `NO_ADDRESS`."""
     mac: str | dict[str, str] | None = None
     gateway: OfHosts | None = None
+    interface: str | dict[str, str] | None = None
+    """The name of the host's interface on the host itself; by default ``h0-eth0`` and so on."""
 
 
 class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -60,5 +64,19 @@ class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     """The paths of the P4 programs of switches that do not run the fabric's."""
     cpu_port: int = msgspec.field(default=CPU_PORT, name="cpu-port")
     """The number that switches have for the port to the controller."""
+    priority_queues: int = msgspec.field(default=1, name="priority-queues")
+    """The queues of each port of a switch."""
+    first_device_id: int = msgspec.field(default=1, name="first-device-id")
+    """The device id of the first switch; the others' follow."""
+    entries: dict[str, str | list[str]] = {}
+    """By switch, the paths of files with what goes into it once the network is up: table entries,
+    multicast groups, clone sessions."""
+    commands: dict[str, list[str]] = {}
+    """By host, commands that its shell runs once the network is up."""
     defaults: Figures = msgspec.field(default_factory=Figures)
     links: list[LinkDocument] = []
+
+
+def texts_of(given: str | list[str]) -> tuple[str, ...]:
+    """Return the texts of a field that takes one or several."""
+    return (given,) if isinstance(given, str) else tuple(given)

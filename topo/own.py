@@ -14,8 +14,8 @@
     topology = lab.topology()
 
 A TOML file says the same (`read_network`), with the keys ``name``, ``hosts``, ``switches``,
-``programs``, ``defaults`` and ``links``. Whatever a network is made from becomes a
-`NetworkDocument`, and that a `Topology`.
+``programs``, ``entries``, ``commands``, ``defaults`` and ``links``. Whatever a network is made from
+becomes a `NetworkDocument`, and that a `Topology`.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,14 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.topo.addresses import Interface
 from weft.topo.network import CPU_PORT, Topology
-from weft.topo.network_document import Figure, Figures, LinkDocument, NetworkDocument, OfHosts
+from weft.topo.network_document import (
+    Figure,
+    Figures,
+    LinkDocument,
+    NetworkDocument,
+    OfHosts,
+    texts_of,
+)
 from weft.topo.wiring import topology_of
 
 MOST_BYTES = 16 << 20
@@ -143,6 +150,10 @@ def read_network(path: str | Path) -> Topology:
     folder = file.absolute().parent
     document.programs = {
         switch: program and str(folder / program) for switch, program in document.programs.items()
+    }
+    document.entries = {
+        switch: [path and str(folder / path) for path in texts_of(paths)]
+        for switch, paths in document.entries.items()
     }
     if "name" not in found:
         document.name = file.stem

@@ -16,7 +16,7 @@ from weft.base.units import (
     shown,
 )
 from weft.topo.addresses import Interface
-from weft.topo.figures import check_link_figures, with_cpu_port
+from weft.topo.figures import check_link_figures, with_cpu_port, with_priority_queues
 from weft.topo.host_addresses import Attachment, HostAddresses, check_hosts_named
 from weft.topo.network import (
     DEFAULT_DELAY_NS,
@@ -35,6 +35,7 @@ from weft.topo.network_document import (
     RESERVED_NAMES,
     LinkDocument,
     NetworkDocument,
+    texts_of,
 )
 
 
@@ -106,20 +107,25 @@ class _Build:
         found = Topology(
             document.name,
             tuple(
-                Host(name, rank, tuple(self._interfaces[name]))
+                Host(
+                    name, rank, tuple(self._interfaces[name]),
+                    commands=tuple(document.commands.get(name, ())),
+                )
                 for name, rank in self._hosts.items()
             ),
             tuple(
                 Switch(
-                    name, "own", index, index + 1, levels[name],
+                    name, "own", index, index + document.first_device_id, levels[name],
                     program=document.programs.get(name, ""),
+                    entries=texts_of(document.entries.get(name, [])),
                 )
                 for name, index in self._switches.items()
             ),
             tuple(links),
             document=msgspec.json.encode(document).decode(),
         )  # fmt: skip
-        return with_cpu_port(found, document.cpu_port)
+        found = with_cpu_port(found, document.cpu_port)
+        return with_priority_queues(found, document.priority_queues)
 
     def _check_names(self) -> None:
         document = self._document
@@ -152,6 +158,17 @@ class _Build:
             self._check_node("programs", name, self._switches, "switch")
             if not program:
                 raise InputError(f"programs.{name} is empty: name a P4 file, or leave it out")
+        for name in document.entries:
+            self._check_node("entries", name, self._switches, "switch")
+            if not all(texts_of(document.entries[name])):
+                raise InputError(f"entries.{name} is empty: name a file, or leave it out")
+        for name in document.commands:
+            self._check_node("commands", name, self._hosts, "host")
+        last = document.first_device_id + len(document.switches) - 1
+        if document.first_device_id < 0 or last > MAX_SWITCHES:
+            raise InputError(
+                f"first-device-id {document.first_device_id}: device ids are 0 to {MAX_SWITCHES}"
+            )
 
     def _check_node(self, place: str, name: str, known: Mapping[str, int], kind: str) -> None:
         if name not in known:

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import listed, shown
 from weft.controller.client import LoadableProgram, Session
-from weft.controller.controller import Controller
 from weft.controller.entities import Action, Entity, PlannedEntry, PlannedMember
 from weft.controller.handles.values import read_value
 from weft.controller.plan import Update
@@ -31,6 +30,17 @@ class Count:
     bytes: int
 
 
+class Owner(Protocol):
+    """Who owns a switch, and writes to it for scripts, as
+    `weft.controller.controller.Controller` does."""
+
+    def session(self, switch: str) -> Session: ...
+    def write(self, switch: str, updates: Sequence[Update], owner: str) -> None: ...
+    def check(self, switch: str, updates: Sequence[Update], owner: str) -> None: ...
+    def owner_of(self, switch: str, key: tuple[object, ...]) -> str: ...
+    def written(self, switch: str, key: tuple[object, ...]) -> Entity | None: ...
+
+
 class SwitchAccess:
     """Access to one switch in the script's name, to read and to write.
 
@@ -38,7 +48,7 @@ class SwitchAccess:
     the switch refuses.
     """
 
-    def __init__(self, controller: Controller, switch: str, kind: SwitchKind) -> None:
+    def __init__(self, controller: Owner, switch: str, kind: SwitchKind) -> None:
         self.name = switch
         """The switch's name."""
         self._kind = kind

@@ -9,8 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from weft.controller.client import Session
-from weft.controller.controller import Controller
-from weft.controller.handles.access import SwitchAccess
+from weft.controller.handles.access import Owner, SwitchAccess
 from weft.controller.handles.cells import CounterHandle, MeterHandle, RegisterHandle
 from weft.controller.handles.notices import (
     ControllerPacket,
@@ -39,7 +38,7 @@ class SwitchHandle:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: Owner,
         switch: str,
         wait: Wait = time.sleep,
         kind: SwitchKind = "weft",

@@ -68,6 +68,7 @@ WITH_IO = (
     "controller/inspection.py",
     "controller/handles",
     "controller/bmv2_cli",
+    "controller/entry_files",
     "controller/features/program.py",
 )
 """What of these folders talks to hosts, switches, processes or the compiler."""

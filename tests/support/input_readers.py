@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from weft.controller.entry_files.reading import read_entry_file
 from weft.experiments.families.flows.chakra import has_collectives, read_traces
 from weft.experiments.families.flows.matrix import read_matrix
 from weft.experiments.results.network import NetworkResults
@@ -14,6 +15,7 @@ from weft.switch.commands.stf import load_program
 from weft.switch.realtime.config import read_config
 from weft.switch.stf import read_test
 from weft.tools.figures.kept import Kept
+from weft.topo.labs.reading import read_lab
 
 READERS: dict[str, Callable[[Path], object]] = {
     "scenario.toml": load_toml,
@@ -26,4 +28,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "program.json": lambda path: load_program(path, [], {}),
     "switches.json": read_config,
     "figures.json": Kept.read,
+    "topology.json": read_lab,
+    "s1-runtime.json": read_entry_file,
 }

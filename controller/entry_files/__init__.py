@@ -1,0 +1,1 @@
+"""Files with what goes into one switch: table entries, groups, sessions."""

@@ -1,0 +1,4 @@
+"""Network files of other tools, which come up as they are."""
+
+LAB_ENDINGS = (".json",)
+"""What names of such files end in."""

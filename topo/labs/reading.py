@@ -1,0 +1,54 @@
+"""How network files of other tools are read, whichever format they are in."""
+
+import os
+from pathlib import Path
+
+from weft.base.errors import InputError
+from weft.base.placed import PlacedDocument, opened
+from weft.topo.labs import LAB_ENDINGS
+from weft.topo.labs.lab_format import LabFormat, Programs
+from weft.topo.labs.tutorials import Tutorials
+from weft.topo.network import Topology
+from weft.topo.wiring import topology_of
+
+FORMATS: tuple[LabFormat, ...] = (Tutorials(),)
+"""All formats, in the order in which they are tried."""
+
+
+def is_lab(path: object) -> bool:
+    """Return whether a path names such a file, by its ending."""
+    return isinstance(path, (str, os.PathLike)) and os.fspath(path).endswith(LAB_ENDINGS)
+
+
+def read_lab(path: str | os.PathLike[str], programs: Programs | None = None) -> Topology:
+    """Return the network of a file of another tool, with what it asks beside its shape.
+
+    Args:
+        programs: the programs of its switches, where it names none or others are wanted.
+
+    Raises:
+        InputError: it is of no known format, makes no sense, or asks what Weft has not; with its
+            line.
+    """
+    document = opened(Path(path))
+    format_ = next((each for each in FORMATS if each.fits(document.content)), None)
+    if format_ is None:
+        raise InputError(
+            f"{document.path} is no network that Weft knows: it reads its own (NAME.toml), and "
+            f"{', '.join(each.name for each in FORMATS)}"
+        )
+    described = format_.read(document, programs or Programs())
+    try:
+        return topology_of(described, str(document.path))
+    except InputError as error:
+        raise _placed(str(error), document, format_) from None
+
+
+def _placed(message: str, document: PlacedDocument, format_: LabFormat) -> InputError:
+    """Return an error of the network that was described, with the line of the link that it is
+    about."""
+    said = message.removeprefix(f"{document.path}: ")
+    if said.startswith("links["):
+        line = document.line(f"{format_.links}{said.removeprefix('links')}")
+        return InputError(f"{document.path}:{line}: {said}")
+    return InputError(message)
