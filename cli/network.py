@@ -193,8 +193,8 @@ def up(
     if grpc_port is not None:
         check_grpc_port("--grpc-port", grpc_port, len(scenario.network().switches))
     standing = Standing(
-        asked.program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
-        priority_queues=priority_queues, controlled=not no_controller,
+        asked.program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc,
+        cpu_port=cpu_port, priority_queues=priority_queues, controlled=not no_controller,
         grpc_port=grpc_port, include_dirs=tuple(include or ()), defines=macros(define),
     )  # fmt: skip
     stay = partial(

@@ -18,15 +18,15 @@ A TOML file says the same (`read_network`), with the keys ``name``, ``hosts``, `
 becomes a `NetworkDocument`, and that a `Topology`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from weft.base import documents
+from weft.base.arguments import items, text, texts, whole
 from weft.base.arguments import path as path_of
-from weft.base.arguments import text, whole
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.topo.addresses import Interface
@@ -75,24 +75,44 @@ class Network:
             defaults=documents.typed(Figures, figures, what),
         )
 
-    def host(self, name: str) -> str:
+    def host(self, name: str, commands: Sequence[str] = ()) -> str:
         """Add a host, and return its name. Hosts are ranks in the order in which they are added;
-        a host has an interface for each of its links."""
+        a host has an interface for each of its links.
+
+        Args:
+            commands: what its shell runs once the network is up.
+        """
         self._document.hosts.append(text("host", name, "'h0'"))
+        if commands:
+            what = f"host {name!r}: commands"
+            self._document.commands[name] = [*texts(what, commands, "['ip route']")]
         return name
 
-    def switch(self, name: str, program: "str | Path | None" = None) -> str:
+    def switch(
+        self,
+        name: str,
+        program: "str | Path | None" = None,
+        entries: "Sequence[str | Path]" = (),
+    ) -> str:
         """Add a switch, and return its name.
 
         Args:
             program: the path of a P4 program of its own. Such a switch has no entries but those
                 that are written to it, and its hosts find each other by ARP. Without one it runs
                 the fabric's program.
+            entries: the paths of files with what goes into it once the network is up.
         """
         text("switch", name, "'left'")
         if program is not None:
             own = path_of(f"switch {name!r}: program", program, "'mine.p4'")
             self._document.programs[name] = str(Path(own).absolute())
+        if entries:
+            what = f"switch {name!r}: entries"
+            paths = [
+                path_of(what, each, "'s1-runtime.json'")
+                for each in items(what, entries, "paths", "['s1-runtime.json']")
+            ]
+            self._document.entries[name] = [str(Path(each).absolute()) for each in paths]
         self._document.switches.append(name)
         return name
 
@@ -109,6 +129,7 @@ class Network:
         ip: OfHosts | None = None,
         mac: str | dict[str, str] | None = None,
         gateway: OfHosts | None = None,
+        interface: str | dict[str, str] | None = None,
     ) -> None:
         """Link two nodes, hosts or switches. Two nodes may have several links, which are then named
         by their ports: ``s1:1-s2:1``, ``s1:2-s2:2``.
@@ -126,10 +147,12 @@ class Network:
             mac: the MAC address of the host's interface, or by the hosts' names.
             gateway: the address by which the host sends to others, or a list with one of each kind;
                 or by the hosts' names.
+            interface: what the host calls its interface, or by the hosts' names; by default
+                ``h0-eth0`` and so on.
         """
         given: dict[str, object] = {
             "ends": [one, other], "rate": rate, "delay": delay, "queue": queue, "loss": loss,
-            "ip": ip, "mac": mac, "gateway": gateway,
+            "ip": ip, "mac": mac, "gateway": gateway, "interface": interface,
         }  # fmt: skip
         if ports is not None:
             given["ports"] = dict(ports) if isinstance(ports, Mapping) else ports

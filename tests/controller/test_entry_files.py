@@ -38,8 +38,8 @@ def entry(runtime: Any, number: int = 1) -> Any:
     [
         (
             lambda runtime: entry(runtime).update(table="MyIngress.ipv4_lpm"),
-            ":12: table_entries[1]: s1: the program has no table 'MyIngress.ipv4_lpm' (did you mean "
-            "TheIngress.ipv4_lpm?)",
+            ":12: table_entries[1]: s1: the program has no table 'MyIngress.ipv4_lpm' (did you "
+            "mean TheIngress.ipv4_lpm?)",
         ),
         (
             lambda runtime: entry(runtime).update(action_name="TheIngress.forward"),

@@ -131,7 +131,7 @@ def test_entries_and_programs_are_looked_for_in_the_folder_above_too(tmp_path: P
             lambda topology: topology["switches"]["s1"].update(program="build/mine.json"),
             "switches.s1: program 'build/mine.json': there is no mine.p4 in ",
         ),
-        (lambda topology: topology.pop("links"), " is no network that Weft knows: it reads its own"),
+        (lambda topology: topology.pop("links"), " is no network that Weft knows: it reads"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_its_line(
