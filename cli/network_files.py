@@ -88,10 +88,14 @@ def _programs(named: Sequence[str]) -> "Programs":
     for text in named:
         name, equals, path = text.partition("=")
         if equals and NODE_NAME.fullmatch(name) and not Path(text).exists():
-            refuse(name in by_switch, f"--program {text}: {name} has {by_switch.get(name)} already")
+            if name in by_switch:
+                raise InputError(f"--program {text}: {name} has {by_switch[name]} already")
             by_switch[name] = path
-        else:
-            refuse(default, f"--program {text}: all switches have {default} already; one switch's "
-                   "program is SWITCH=PROGRAM.p4")  # fmt: skip
-            default = text
+            continue
+        refuse(
+            default,
+            f"--program {text}: all switches have {default} already; one switch's program is "
+            "SWITCH=PROGRAM.p4",
+        )
+        default = text
     return Programs(default, by_switch)
