@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from weft.base import cache
+from weft.base import cache, native_code
 from weft.base.errors import MachineError
 from weft.base.units import format_size
 from weft.topo.worlds.emulated.machine import machine_facts
@@ -30,6 +30,8 @@ def examine(console: Console) -> int:
     except MachineError as error:
         line(False, "cache", "cannot be used")
         missing.append(str(error))
+    if code := native_code.state():
+        line(True, "machine code", code)
     line(facts.root, "root", "yes" if facts.root else "no: features below were not tried")
     line(facts.mininet is not None, "mininet (Python)", facts.mininet or "not found")
     for fact in facts.tools:

@@ -114,6 +114,7 @@ def _run(
     resume: bool = False,
 ) -> NoReturn:
     from weft.base.console import make_console
+    from weft.base.native_code import begin
     from weft.base.progress import Progress
     from weft.experiments import runner
     from weft.experiments.results import table
@@ -153,5 +154,6 @@ def _run(
         captures = [f"Captures: {outcome.captures}"] if outcome.captures else []
         for line in [*([] if outcome.unwritten else lines), *captures]:
             console.print(line, soft_wrap=True, markup=False)
+    begin()
     refuse(outcome.unwritten, outcome.unwritten, MachineError)
     sys.exit(0 if results.verified else 1)

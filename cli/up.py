@@ -9,6 +9,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from weft.base import native_code
 from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.cli.prompt import Prompt
@@ -82,6 +83,7 @@ def stay_up(
             _tell_results(write_results(gather(net), folder))
     if standing.pcap is not None:
         _tell_captures(world, standing.pcap)
+    native_code.begin()
     prompt.check_commands()
 
 

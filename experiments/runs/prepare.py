@@ -6,9 +6,11 @@ All of it is kept in the cache (`weft.base.cache.cache_dir`) and made anew when 
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 
 from weft.base.children import DIE_WITH_PARENT, python_command, python_path
+from weft.base.native_code import make
 from weft.base.outputs import killed
 from weft.base.progress import Progress
 
@@ -59,5 +61,15 @@ def _second_process() -> Iterator["subprocess.Popen[bytes]"]:
         killed(process)
 
 
-if __name__ == "__main__":
+def _all() -> None:
+    from weft.agents.drivers.rank import warm_up
+
     _second_half()
+    warm_up()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["native"]:
+        make(_all)
+    else:
+        _second_half()

@@ -34,6 +34,8 @@ ELSEWHERE = {
     ("base/entry_points.py", "read_bytes"): HASHED,
     ("base/jit.py", "read_bytes"): OWN,
     ("base/machine_code.py", "read_bytes"): IN_THE_CACHE + "; " + OWN,
+    ("base/native_code.py", "open"): IN_THE_CACHE,
+    ("base/native_code.py", "read_text"): IN_THE_CACHE,
     ("base/files.py", "open"): "it is what all others go through",
     ("base/registry.py", "read_bytes"): OWN,
     ("controller/client.py", "read_bytes"): IN_THE_CACHE,

@@ -21,6 +21,8 @@ ELSEWHERE = {
     ("base/streams.py", "os.open"): "/dev/null",
     ("base/cache.py", "mkdir"): "the cache folder itself, and those above it, all checked then",
     ("base/cache.py", "chmod"): "the cache folder itself, which has been checked",
+    ("base/native_code.py", "open"): IN_THE_CACHE,
+    ("base/native_code.py", "truncate"): IN_THE_CACHE,
     ("base/templates.py", "mkdir"): IN_THE_CACHE,
     ("topo/worlds/emulated/runs.py", "mkdir"): IN_THE_RUN,
     ("topo/worlds/emulated/runs.py", "rename"): IN_THE_RUN,

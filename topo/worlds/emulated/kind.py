@@ -24,8 +24,10 @@ class Emulated(WorldKind):
     def network(self, topology: Topology, options: NetworkOptions) -> World:
         """See `WorldKind.network`."""
         with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
+            from weft.base import native_code
             from weft.topo.worlds.emulated.world import EmulatedWorld
 
+        native_code.give_way()
         return EmulatedWorld(
             topology,
             options.switch,
