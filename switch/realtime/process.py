@@ -16,7 +16,7 @@ from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.dataplane import layout
 from weft.switch.engine.switches import Dataplane, Queue
-from weft.switch.engine.trace.decoder import no_queue
+from weft.switch.engine.trace.entries import no_queue
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import ProcessConfig

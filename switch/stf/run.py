@@ -7,7 +7,8 @@ from typing import Any
 from weft.base.errors import RunError, WeftError, refuse
 from weft.switch.engine.control.errors import ControlError
 from weft.switch.engine.switches import Dataplane, Queue
-from weft.switch.engine.trace.decoder import Decoder, no_queue
+from weft.switch.engine.trace.decoder import Decoder
+from weft.switch.engine.trace.entries import no_queue
 from weft.switch.engine.trace.text import packets_text
 from weft.switch.engine.trace.tracer import Tracer
 from weft.switch.stf import commands

@@ -50,6 +50,7 @@ ROOMS = {
 
 SANS_IO = (
     "switch/engine",
+    "switch/interpreter",
     "agents",
     "topo",
     "controller",
@@ -355,6 +356,19 @@ def test_the_folders_of_a_room_know_only_those_below_them(room: str) -> None:
     graph = part_graph(room)
     wrong = {part: graph[part].difference(order[:place]) for place, part in enumerate(order)}
     assert not any(wrong.values()), wrong
+
+
+def test_the_interpreter_knows_nothing_of_the_code_generator() -> None:
+    """Directly, or by way of others: a mistake of the one is to be none of the other."""
+    graph = import_graph("switch")
+    waiting = [name for name in graph if name.startswith("weft.switch.interpreter")]
+    reached = set[str]()
+    while waiting:
+        new = graph[waiting.pop()] - reached
+        reached |= new
+        waiting += new
+    assert len(reached) > 10
+    assert not [name for name in reached if name.startswith("weft.switch.engine.codegen")]
 
 
 def test_a_circle_of_imports_is_found_however_long_it_is() -> None:

@@ -1,8 +1,9 @@
 """Random programs in every form that there is: ``python -m tests.support.random_programs N SEED``.
 
 Each program's frames go through the plain form of what our compiler makes of it, which is compared
-with the compiled form, with the plain form of p4c's JSON (where p4c is installed) and with BMv2
-(``--bmv2``, where it is). What differs is written to a folder, made as small as it can be.
+with the interpreter, with the compiled form, with the plain form of p4c's JSON (where p4c is
+installed) and with BMv2 (``--bmv2``, where it is). What differs is written to a folder, made as
+small as it can be.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from typing import Any
 
 from tests.support.bmv2_live import Bmv2
 from tests.support.bmv2_support import loaded
+from tests.support.interpreter_twin import Twin
 from tests.support.random_source import CELLS, PORTS, Generator, RandomProgram
 
 from weft.switch.compiler import CompileError, compile_program
 from weft.switch.engine.control.entities import (
     CloneSession,
+    DigestEvent,
     Exact,
     Key,
     MeterConfig,
@@ -37,7 +40,7 @@ from weft.switch.engine.control.entities import (
 from weft.switch.engine.control.errors import NotFound
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.switches import Dataplane
-from weft.switch.engine.trace.decoder import describe_key
+from weft.switch.engine.trace.entries import describe_key
 
 Outcome = dict[str, Any]
 
@@ -108,9 +111,28 @@ def run_on(
             registers[name] = [control.values.read_register(name, at) for at in range(cells)]
     return {
         "frames": sent, "counters": counters, "registers": registers,
-        "digests": control.take_events(),
+        "digests": [(one.digest, one.values) for one in control.take_events()
+                    if isinstance(one, DigestEvent)],
         "ports": [dataplane.statistics(0, port) for port in range(PORTS + 1)],
     }  # fmt: skip
+
+
+def run_interpreted(program: str, wanted: RandomProgram) -> Outcome:
+    """The same of the interpreter, of which ports are not seen."""
+    dataplane, control = loaded(program, PORTS, plain=True)
+    configure(control, wanted.entries, wanted.tame)
+    twin = Twin(dataplane, control)
+    sent = []
+    for number, frame in enumerate(wanted.frames):
+        left = twin.sent(1, frame, number * 1_000_000)
+        sent += [(number, port, data) for port, data in left]
+    counters = [name for name in twin.program.counters if not name.endswith("_counter")]
+    return {
+        "frames": sent,
+        "counters": {name: twin.counters(name) for name in counters},
+        "registers": {name: twin.registers(name) for name in twin.program.registers},
+        "digests": twin.digests(),
+    }
 
 
 def difference(one: Outcome, other: Outcome) -> str:
@@ -198,6 +220,9 @@ def compare(wanted: RandomProgram, forms: Forms, folder: Path) -> str:
     except CompileError as error:
         return f"does not compile: {error}"
     plain = run(ours, wanted, plain=True)
+    found = difference(plain, run_interpreted(ours, wanted))
+    if found:
+        return f"plain and interpreted: {found}"
     if forms.compiled:
         found = difference(plain, run(ours, wanted, plain=False))
         if found:

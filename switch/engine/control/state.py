@@ -223,6 +223,10 @@ class SwitchControl:
             dict(self._config.contents.replication.sessions),
         )
 
+    def contents(self) -> Contents:
+        """Return a copy of all that was set so far."""
+        return self._config.contents.copy()
+
     def set_port_up(self, port: int, up: bool) -> None:
         """Say whether a port is up; members that watch one that is down are not selected.
 

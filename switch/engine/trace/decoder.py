@@ -5,25 +5,18 @@ what was made of it), ``time_ns`` and ``event``; the rest is the event's own. Va
 hexadecimal.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.switch.engine.codegen.traced import Legend
 from weft.switch.engine.control.contents import Version
-from weft.switch.engine.control.entities import (
-    ActionCall,
-    GroupTarget,
-    Key,
-    MemberTarget,
-    TableEntry,
-)
 from weft.switch.engine.dataplane import trace_layout as at
-from weft.switch.engine.dataplane.layout import MOST_PRIORITY_QUEUES
 from weft.switch.engine.dataplane.pipeline import REPEAT_LIMIT
 from weft.switch.engine.program.headers import Header
 from weft.switch.engine.program.program import Program, ProgramAction, Table
 from weft.switch.engine.program.words import WORD, join_words
+from weft.switch.engine.trace.entries import describe_entry, no_queue, ports_of
 from weft.switch.engine.trace.tracer import Taken
 
 Event = dict[str, Any]
@@ -335,19 +328,6 @@ class Decoder:
         self.tell("dropped", where="queue", why=why, priority=priority & WORD)
 
 
-def no_queue(priority: int, queues: int) -> str:
-    """Return why a packet of a priority is dropped, and which option makes a queue for it."""
-    what = "one queue, of priority 0" if queues == 1 else f"queues of priorities 0 to {queues - 1}"
-    can = priority < MOST_PRIORITY_QUEUES
-    hint = f"--priority-queues {priority + 1}" if can else f"at most {MOST_PRIORITY_QUEUES} can be"
-    return f"priority {priority}: a port has {what} ({hint})"
-
-
-def ports_of(replicas: Iterable[Any]) -> list[dict[str, int]]:
-    """Return where copies go."""
-    return [{"port": copy.port, "egress_rid": copy.instance} for copy in replicas]
-
-
 def header_fields(header: Header, data: bytes) -> dict[str, str]:
     """Return the fields of a header as it is in a packet, with values as text."""
     value, left = int.from_bytes(data, "big"), 8 * len(data)
@@ -363,31 +343,3 @@ def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:
     """Return what a table was looked up with, by the names of its key fields."""
     values = join_words(words, (key.width for key in table.keys))
     return {key.name: hex(value) for key, value in zip(table.keys, values, strict=True)}
-
-
-def describe_key(key: Key) -> str:
-    """Return a key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
-    return str(key).replace(" ", "")
-
-
-def describe_target(program: Program, target: object) -> str:
-    """Return what an entry leads to."""
-    match target:
-        case MemberTarget() | GroupTarget():
-            return str(target)
-        case ActionCall():
-            action = next(one for one in program.actions if one.name == target.action)
-            pairs = zip(action.parameters, target.params, strict=True)
-            return f"{target.action}({', '.join(f'{name}={value:#x}' for name, value in pairs)})"
-    return "a set of actions"
-
-
-def describe_entry(program: Program, table: Table, entry: TableEntry) -> Event:
-    """Return an entry: its key, its priority, and how it reads."""
-    key = {field.name: describe_key(one) for field, one in zip(table.keys, entry.keys, strict=True)}
-    target = describe_target(program, entry.target)
-    left = ", ".join(f"{name}={value}" for name, value in key.items())
-    event: Event = {"key": key, "target": target, "reads": f"{left} -> {target}"}
-    if table.needs_priority:
-        event["priority"] = entry.priority
-    return event

@@ -12,9 +12,10 @@ from tests.support.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.support.engine_programs import Document, assign, call, extract, field, hexstr
 
 from weft.base.deferred import numba
-from weft.switch.engine.codegen.calculations import CRCS, FUNCTIONS, custom_crc
+from weft.switch.engine.codegen.calculations import FUNCTIONS
 from weft.switch.engine.dataplane import hashes
 from weft.switch.engine.native.plain import word64
+from weft.switch.engine.program.algorithms import CRCS, custom_crc
 
 Json = Any
 

@@ -19,7 +19,7 @@ from weft.base.errors import RunError, refuse
 from weft.base.machine_code import bound
 from weft.switch.engine.dataplane import layout as engine
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
-from weft.switch.engine.trace.decoder import no_queue
+from weft.switch.engine.trace.entries import no_queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
 from weft.topo.worlds.simulated import layout as at
