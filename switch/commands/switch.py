@@ -1,50 +1,32 @@
-"""``weft switch``: one built-in switch on interfaces of this namespace, until it is told to end.
-
-It writes traces while it runs: a line for each step that a packet goes through.
-"""
+"""``weft switch``: built-in switches on interfaces of this namespace, until they are to end."""
 
 from __future__ import annotations
 
-import logging
-import re
 import socket
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import Ended, InputError, MachineError, RunError, WeftError
+from weft.base.errors import Ended, InputError, MachineError, RunError
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.stf import load_program
-from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
+from weft.switch.commands.switch_control import ControlSocket
+from weft.switch.commands.switch_log import ProcessLog, SwitchLog, TraceLines
+from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_switches
 from weft.switch.engine.program.errors import ProgramError
-from weft.switch.engine.trace.text import json_lines, log_line
-from weft.switch.realtime.config import ProcessConfig, config_of
+from weft.switch.realtime.config import PortConfig, ProcessConfig, config_of
 
 if TYPE_CHECKING:
-    from weft.switch.engine.trace.decoder import Event
     from weft.switch.p4runtime.device import Device
-    from weft.switch.p4runtime.server import Credentials
+    from weft.switch.p4runtime.server import Credentials, P4RuntimeServer
     from weft.switch.realtime.process import SwitchProcess
-
-STEP_S = 0.1
-"""The time between two looks at a trace."""
-
-LOG_LEVEL = 5
-"""The log level of BMv2's "trace", which Python's logging does not have."""
-
-_LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
-
-_OF_EVENTS = {"message": _LEVELS["info"], "assertion_failed": _LEVELS["error"]}
-"""The levels at which events of traces are logged; of the others the level of packets' ways."""
-_LOGGED = ("log_msg", "assert", "assume")
 
 MOST_PEM_BYTES = 1 << 20
 """The most bytes of a certificate or a key."""
@@ -52,158 +34,71 @@ MOST_PEM_BYTES = 1 << 20
 MOST_P4INFO_BYTES = 64 << 20
 P4INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt")
 
-_log = logging.getLogger("weft.command")
-_packet_log = logging.getLogger("weft.switch.packets")
 
+@dataclass(frozen=True)
+class _Switch:
+    """One of the process's switches, as asked for; ``text`` is its program in BMv2's JSON."""
 
-class TraceLines:
-    """A switch's trace as lines in a file, on standard output or in the log, from a thread of its
-    own.
+    number: int
+    options: SwitchOptions
+    log: SwitchLog
+    credentials: Credentials | None
+    text: str | None
 
-    ``file`` is None for no file, ``-`` for standard output, or a name; if that ends in .jsonl, JSON
-    lines are written. Raises ``InputError`` for a file that cannot be written.
-    """
+    def trace(self, process: SwitchProcess) -> TraceLines | None:
+        """Return its trace, or None if it is neither traced nor logged."""
+        wanted = self.log.logs_packets or self.options.trace is not None
+        return TraceLines(process, self.number, self.options.trace, self.log) if wanted else None
 
-    def __init__(self, process: SwitchProcess, file: str | None, *, logged: bool) -> None:
-        self._process = process
-        self._name = process.config.switches[0].name
-        self._logged = logged
-        self._json = file is not None and Path(file).suffix == ".jsonl"
-        self._file = _open(file)
-        self._ended = threading.Event()
-        self._passed = 0
-        self._thread = threading.Thread(target=self._run, name="trace", daemon=True)
-        if self._file is not None:
-            process.traces.start(self._name)
+    def serve(self, process: SwitchProcess) -> P4RuntimeServer:
+        """Listen for P4Runtime."""
+        from weft.switch.p4runtime.server import serve
 
-    def start(self) -> None:
-        """Begin writing."""
-        self._thread.start()
+        options = self.options
+        control = process.controls[self.number]
+        return serve(control, options.device_id, options.address, self.credentials)
 
-    def _run(self) -> None:
-        """Write until the end. A trace that fails says so and ends, while the switch goes on."""
-        try:
-            self._follow()
-        except (WeftError, OSError) as error:
-            print(f"weft: the trace ends: {error}", file=sys.stderr)
-
-    def _follow(self) -> None:
-        """Follow the switch until the end. If there is only a log, the trace begins once a program
-        runs, so that the switch is ready before."""
-        control = self._process.controls[0]
-        if self._file is None:
-            while not control.program_loaded:
-                if self._ended.wait(STEP_S):
-                    return
-            if not _packet_log.isEnabledFor(_LEVELS["debug"]):
-                self._await_messages()
-                if self._ended.is_set():
-                    return
-            self._process.traces.start(self._name)
-            if _packet_log.isEnabledFor(_LEVELS["debug"]):
-                _packet_log.info("packets are logged from here on")
-        while not self._ended.wait(STEP_S):
-            self.write()
-
-    def _await_messages(self) -> None:
-        """Wait until a program runs that calls log_msg, or for the end: of others nothing would be
-        logged at this level, and a trace slows a switch."""
-        without: list[Any] = []
-        while not self._ended.wait(STEP_S):
-            now = self._process.controls[0].pipelines
-            if any(each not in without and _is_logged(each.program.document) for each in now):
-                return
-            without = now
-
-    def write(self) -> None:
-        """Write what has happened since the last time."""
-        taken = self._process.traces.take(self._name)
-        events: list[Event] = taken["events"]
-        missed = taken["passed"] - self._passed
-        self._passed = taken["passed"]
-        if self._logged:
-            step = LOG_LEVEL if _packet_log.isEnabledFor(LOG_LEVEL) else _LEVELS["debug"]
-            for event in events:
-                level = _OF_EVENTS.get(event["event"], step)
-                if _packet_log.isEnabledFor(level):
-                    _packet_log.log(level, log_line(event))
-            if missed:
-                _packet_log.warning("%d packets came too fast to be traced", missed)
-        if self._file is not None:
-            if self._json:
-                self._file.write(json_lines(events))
-            else:
-                self._file.writelines(f"{log_line(event)}\n" for event in events)
-                if missed:
-                    self._file.write(f"{missed} packets came too fast to be traced\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Write what is left, and end."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        if self._file is not None:
-            self.write()
-            if self._file is not sys.stdout:
-                self._file.close()
-
-
-def _open(file: str | None) -> TextIO | None:
-    if file is None:
-        return None
-    if file == "-":
-        return sys.stdout
-    with files.told_as_input(f"cannot write the trace {file!r}"):
-        return open(files.create(Path(file)), "w", encoding="utf-8")
+    def load(self, server: P4RuntimeServer, ports: Sequence[PortConfig]) -> None:
+        """Load its program, and say how it is."""
+        self.log.say(f"P4Runtime: device {self.options.device_id} on {server.address}")
+        for line in _ports(ports):
+            self.log.say(line)
+        if self.text is None or self.options.program is None:
+            self.log.say("program: none yet: a client's SetForwardingPipelineConfig brings one")
+            return
+        started = time.monotonic()
+        _load(server.device, self.text, _p4info(self.options), self.options.program, self.log)
+        took_s = time.monotonic() - started
+        pipeline = server.device.switch.pipelines[0]
+        form = "as machine code" if pipeline.compiled else "in the plain form"
+        program = self.options.program
+        self.log.say(f"program: {program}, loaded in {took_s:.1f} s, runs {form}")
 
 
 def run_switch(arguments: Sequence[str]) -> None:
-    """Run a switch until Ctrl-C or another signal ends it; raises `WeftError`."""
-    options = parse_options(arguments)
-    _set_up_log(options)
-    for note in options.notes:
-        print(f"weft: note: {note}", file=sys.stderr)
+    """Run switches until Ctrl-C or another signal ends them; raises `WeftError`."""
+    asked = parse_switches(arguments)
+    logs = [SwitchLog(each, shares_console=len(asked) > 1) for each in asked]
+    for options, log in zip(asked, logs, strict=True):
+        for note in options.notes:
+            log.note(note)
     try:
-        _serve(options, _config(options))
+        config = _config(asked)
+        switches = [
+            _Switch(number, options, log, _credentials(options.tls), _program_text(options))
+            for number, (options, log) in enumerate(zip(asked, logs, strict=True))
+        ]
+        _run(switches, config)
     except Ended:
         signals.acknowledged()
-        _say("ended")
+    for log in logs:
+        log.say("ended")
 
 
-def _set_up_log(options: SwitchOptions) -> None:
-    """Have what is said go to the log file too, and what the server logs to console and file."""
-    handlers: list[logging.Handler] = []
-    if options.log_console:
-        handlers.append(logging.StreamHandler(sys.stdout))
-    if options.log_file is not None:
-        with files.told_as_input(f"cannot write the log {str(options.log_file)!r}"):
-            handlers.append(_log_file(options.log_file, options))
-        _log.addHandler(handlers[-1])
-    _log.addHandler(logging.NullHandler())  # without any, warnings would go to standard error
-    logging.addLevelName(LOG_LEVEL, "TRACE")
-    server = logging.getLogger("weft.switch")
-    for handler in handlers:
-        handler.setFormatter(logging.Formatter("[%(asctime)s] [%(levelname)s] %(message)s"))
-        server.addHandler(handler)
-    for logger in (_log, server):
-        logger.propagate = False
-        logger.setLevel(_LEVELS[options.log_level])
-
-
-class _LogFile(RotatingFileHandler):
-    """A log file takes the place of what was there before; no link is followed."""
-
-    def _open(self) -> TextIOWrapper:
-        return open(files.create(Path(self.baseFilename)), "w", encoding="utf-8")
-
-
-def _log_file(path: Path, options: SwitchOptions) -> logging.Handler:
-    """Return a log that begins a new file when one is full, and names older ones NAME.1.txt as BMv2
-    does."""
-    handler = _LogFile(path, maxBytes=options.log_file_bytes, backupCount=max(options.log_files, 1))
-    handler.namer = lambda name: re.sub(r"\.txt(\.\d+)$", r"\1.txt", name)
-    return handler
+def _program_text(options: SwitchOptions) -> str | None:
+    if options.program is None:
+        return None
+    return load_program(options.program, options.include, macros(options.defines))
 
 
 def _credentials(tls: TlsFiles | None) -> Credentials | None:
@@ -226,7 +121,29 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
     )
 
 
-def _config(options: SwitchOptions) -> ProcessConfig:
+def _config(switches: Sequence[SwitchOptions]) -> ProcessConfig:
+    shared = switches[0]
+    document = {
+        "switches": [
+            {
+                "name": options.name,
+                "device_id": options.device_id,
+                "address": options.address,
+                "seed": options.seed,
+                "ports": _port_configs(options),
+                "cpu_port": options.cpu_port,
+            }
+            for options in switches
+        ],
+        "drop_port": shared.drop_port,
+        "bypass_qdisc": shared.bypass_qdisc,
+        "priority_queues": shared.priority_queues,
+        "at_once": True,
+    }
+    return config_of(document, "the command line")
+
+
+def _port_configs(options: SwitchOptions) -> list[dict[str, Any]]:
     captures = options.pcap
     if captures is not None and not captures.is_dir():
         raise InputError(f"--pcap {str(captures)!r}: there is no such folder")
@@ -245,114 +162,76 @@ def _config(options: SwitchOptions) -> ProcessConfig:
             port["pcap_in"] = str(captures / f"{interface}_in.pcap")
             port["pcap_out"] = str(captures / f"{interface}_out.pcap")
         ports.append(port)
-    switch = {
-        "name": f"switch {options.device_id}",
-        "device_id": options.device_id,
-        "address": options.address,
-        "seed": options.seed,
-        "ports": ports,
-        "cpu_port": options.cpu_port,
-        "drop_port": options.drop_port,
-    }
-    document = {
-        "switches": [switch],
-        "drop_port": options.drop_port,
-        "bypass_qdisc": options.bypass_qdisc,
-        "priority_queues": options.priority_queues,
-        "at_once": True,
-    }
-    return config_of(document, "the command line")
+    return ports
 
 
-def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
-    """Bring the switch up, say so, wait for a signal or a failed packet loop, and take it down."""
-    from weft.switch.p4runtime.server import serve
+def _run(switches: Sequence[_Switch], config: ProcessConfig) -> None:
+    """Bring the switches up, say when each is ready, wait until a signal or whoever started them
+    ends them or the packet loop fails, and take them down."""
     from weft.switch.realtime.link_states import LinkStates
     from weft.switch.realtime.process import SwitchProcess
 
-    credentials = _credentials(options.tls)
-    program = options.program
-    text = (
-        None if program is None else load_program(program, options.include, macros(options.defines))
-    )
-    failed = threading.Event()
-    process = SwitchProcess(config, on_failure=failed.set)
-    process.say, process.note = _warn, _note
+    logs = [switch.log for switch in switches]
+    told = ProcessLog(logs)
+    ended = threading.Event()
+    process = SwitchProcess(config, on_failure=ended.set)
+    process.say, process.note = told.warn, told.note
     process.start()
     with ExitStack() as at_end:
         at_end.callback(process.stop)
-        at_end.callback(_end_captures, process)
-        at_end.callback(_tell_send_errors, process)
-        logged = _logs_packets(options)
-        wanted = logged or options.trace is not None
-        trace = TraceLines(process, options.trace, logged=logged) if wanted else None
-        server = serve(process.controls[0], options.device_id, options.address, credentials)
-        at_end.callback(server.stop)
-        at_end.callback(LinkStates(process, [server.device.set_port_up]).close)
-        if trace is not None:
-            at_end.callback(trace.close)
-        _say(f"P4Runtime: device {options.device_id} on {server.address}")
-        for line in _ports(config):
-            _say(line)
-        if text is not None and program is not None:
-            _load(server.device, text, _p4info(options), program)
-        else:
-            _say("program: none yet: a client's SetForwardingPipelineConfig brings one")
-        if trace is not None:
-            trace.start()
-        _say("ready: Ctrl-C ends it")
-        failed.wait()
-        raise RunError(f"the packet loop failed: {process.failure!r}")
+        at_end.callback(_end_captures, process, told)
+        at_end.callback(_tell_send_errors, process, logs)
+        traces = [switch.trace(process) for switch in switches]
+        servers = []
+        for switch in switches:
+            servers.append(switch.serve(process))
+            at_end.callback(servers[-1].stop)
+        links = LinkStates(process, [server.device.set_port_up for server in servers])
+        at_end.callback(links.close)
+        for trace in traces:
+            if trace is not None:
+                at_end.callback(trace.close)
+
+        def stop(number: int) -> None:
+            links.leave(number)
+            servers[number].stop()
+            process.close_ports(number)
+
+        control = ControlSocket(
+            switches[0].options.control,
+            {switch.options.name: partial(stop, switch.number) for switch in switches},
+            ended.set,
+        )
+        at_end.callback(control.close)
+        for switch, server, trace in zip(switches, servers, traces, strict=True):
+            switch.load(server, config.switches[switch.number].ports)
+            if trace is not None:
+                trace.start()
+            switch.log.say("ready: Ctrl-C ends it")
+            control.tell(f"ready {switch.options.name}")
+        ended.wait()
+        if process.failure is not None:
+            raise RunError(f"the packet loop failed: {process.failure!r}")
 
 
-def _end_captures(process: SwitchProcess) -> None:
+def _end_captures(process: SwitchProcess, told: ProcessLog) -> None:
     for capture in process.end_captures():
         if capture["lost"]:
-            _say(f"capture {capture['path']} misses {capture['lost']} packets")
+            told.say(f"capture {capture['path']} misses {capture['lost']} packets")
 
 
-def _tell_send_errors(process: SwitchProcess) -> None:
-    for number, (_, port, interface) in enumerate(process.sockets.ports):
+def _tell_send_errors(process: SwitchProcess, logs: Sequence[SwitchLog]) -> None:
+    for number, (switch, port, interface) in enumerate(process.sockets.ports):
         if errors := process.sockets.send_errors(number):
-            _say(
+            logs[switch].say(
                 f"port {port}: {errors} packets were lost at interface {interface}, which was "
                 "down, or whose queueing discipline was full"
             )
 
 
-def _logs_packets(options: SwitchOptions) -> bool:
-    """Return whether there is a log whose level, as with BMv2, includes what log_msg says; up to
-    debug it has every packet's way."""
-    logs = options.log_console or options.log_file is not None
-    return logs and _LEVELS[options.log_level] <= _LEVELS["info"]
-
-
-def _is_logged(part: Any) -> bool:
-    """Return whether BMv2's JSON, or a part of it, calls what is logged."""
-    if isinstance(part, dict):
-        return part.get("op") in _LOGGED or any(map(_is_logged, part.values()))
-    return isinstance(part, list) and any(map(_is_logged, part))
-
-
-def _warn(line: str) -> None:
-    _log.warning(line)
-    print(f"weft: {line}", file=sys.stderr, flush=True)
-
-
-def _note(line: str) -> None:
-    _log.info(line)
-    print(f"weft: note: {line}", file=sys.stderr, flush=True)
-
-
-def _say(line: str) -> None:
-    _log.info(line)
-    print(line, flush=True)
-
-
-def _ports(config: ProcessConfig) -> list[str]:
-    (switch,) = config.switches
+def _ports(ports: Sequence[PortConfig]) -> list[str]:
     lines = []
-    for port in switch.ports:
+    for port in ports:
         link = [format_rate(port.rate_bps)] if port.rate_bps else []
         link += [f"delay {format_duration(port.delay_ns)}"] if port.delay_ns else []
         if port.queue_packets < 1 << 20:
@@ -363,25 +242,21 @@ def _ports(config: ProcessConfig) -> list[str]:
     return lines or ["ports: none (-i PORT@IFACE gives it one)"]
 
 
-def _load(device: Device, text: str, p4info: str | None, program: Path) -> None:
+def _load(device: Device, text: str, p4info: str | None, program: Path, log: SwitchLog) -> None:
     """Load the program while the requests of clients wait, so that they find it loaded.
 
     With its P4Info, clients find tables and all else as if one of them had loaded the program.
     """
-    started = time.monotonic()
     with device.lock:
-        if p4info is None or not _set_config(device, text, p4info):
+        if p4info is None or not _set_config(device, text, p4info, log):
             try:
                 device.switch.load_program(text, load="save")
             except ProgramError as error:
                 raise InputError(f"{program}: {error}") from None
             device.switch.commit_program()
-    pipeline = device.switch.pipelines[0]
-    form = "as machine code" if pipeline.compiled else "in the plain form"
-    _say(f"program: {program}, loaded in {time.monotonic() - started:.1f} s, runs {form}")
 
 
-def _set_config(device: Device, text: str, p4info: str) -> bool:
+def _set_config(device: Device, text: str, p4info: str, log: SwitchLog) -> bool:
     """Load a program with its P4Info, and return whether the two belong together."""
     from google.protobuf import text_format
 
@@ -396,7 +271,7 @@ def _set_config(device: Device, text: str, p4info: str) -> bool:
         text_format.Parse(p4info, request.config.p4info)
         set_config(device, request)
     except (text_format.ParseError, Refusal) as error:
-        _say(f"the P4Info beside the program is not its own: {error}")
+        log.say(f"the P4Info beside the program is not its own: {error}")
         return False
     return True
 

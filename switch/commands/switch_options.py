@@ -13,6 +13,7 @@ from weft.base.units import parse_duration, parse_rate, parse_size
 from weft.switch.engine.dataplane.layout import MOST_PRIORITY_QUEUES
 from weft.switch.realtime.config import MOST_PORT
 
+SWITCH = "--switch"
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 PROGRAM_SUFFIXES = (".p4", ".json")
 LEVELS = ("trace", "debug", "info", "warn", "error", "off")
@@ -20,7 +21,7 @@ LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 DESCRIPTION = (
     "One built-in P4 switch, in place of simple_switch_grpc: the same options (those after -- may "
     "as well stand before it), ports that are interfaces of this network namespace, and a "
-    "P4Runtime server. Ctrl-C ends it."
+    "P4Runtime server. --switch begins each of several. Ctrl-C ends it."
 )
 
 WITHOUT_EFFECT = {
@@ -66,6 +67,7 @@ class TlsFiles:
 class SwitchOptions:
     """The options hold what the command line asks for."""
 
+    name: str
     program: Path | None
     interfaces: tuple[tuple[int, str], ...]
     """Ports and their interfaces, in the order in which they were given."""
@@ -89,6 +91,11 @@ class SwitchOptions:
     """How many older files are kept."""
     tls: TlsFiles | None
     trace: str | None
+    console: Path | None
+    """The file that what would go to the terminal goes to."""
+    control: int | None
+    """The descriptor by which whoever started the process is told of its switches and ends
+    them."""
     seed: int
     include: tuple[Path, ...]
     defines: tuple[str, ...]
@@ -97,6 +104,23 @@ class SwitchOptions:
     def queue(self, port: int) -> dict[str, int]:
         """Return the link behind a port: its own, or that of all ports."""
         return self.queues.get(port) or self.queues.get(None, {})
+
+
+_OF_ONE = {
+    "the name": "name",
+    "--grpc-server-addr": "address",
+    "--log-file": "log_file",
+    "--console-file": "console",
+    "--trace": "trace",
+}
+"""What each switch of a process has for itself, and its attribute."""
+_OF_ALL = {
+    "--drop-port": "drop_port",
+    "--priority-queues": "priority_queues",
+    "--bypass-qdisc": "bypass_qdisc",
+    "--control-fd": "control",
+}
+"""What all switches of a process share."""
 
 
 class _OptionParser(argparse.ArgumentParser):
@@ -130,6 +154,14 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--trace", {"nargs": "?", "const": "-", "metavar": "FILE",
      "help": "write what every packet goes through; --trace=X.jsonl: as JSON lines [no; to "
      "standard output]"}),
+    ("--switch", {"metavar": "NAME",
+     "help": "begin the next one of several switches of one process: what follows is its own, what "
+     "stands before the first one is for all"}),
+    ("--console-file", {"metavar": "FILE",
+     "help": "write to FILE what would go to the terminal"}),
+    ("--control-fd", {"metavar": "N",
+     "help": "one end of a pair of sockets: 'ready NAME' is said there of each switch, and 'stop "
+     "NAME' ends it; its end is the end of all"}),
     ("--seed", {"default": "0", "metavar": "N", "help": "seed of random() [0]"}),
     ("-I", {**_MANY, "metavar": "DIR", "help": "of a .p4: folder of includes"}),
     ("-D", {**_MANY, "metavar": "NAME[=VALUE]", "help": "of a .p4: macro"}),
@@ -163,8 +195,52 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parse_switches(arguments: Sequence[str]) -> tuple[SwitchOptions, ...]:
+    """Return what a command line asks of each of its switches: of one, or of those that
+    ``--switch`` begins; raises `InputError`."""
+    parts: list[list[str]] = [[]]
+    for word in arguments:
+        if word == SWITCH or word.startswith(f"{SWITCH}="):
+            parts.append([])
+        parts[-1].append(word)
+    common, *own = parts
+    if not own:
+        return (parse_options(common),)
+    switches = []
+    for words in own:
+        try:
+            switches.append(parse_options([*common, *words]))
+        except InputError as error:
+            raise InputError(f"{' '.join(words[:2])}: {error}") from None
+    _check_together(switches)
+    return tuple(switches)
+
+
+def _check_together(switches: Sequence[SwitchOptions]) -> None:
+    """Raise InputError for what switches of one process may not share, or have to."""
+    for what, key in _OF_ONE.items():
+        first: dict[Any, str] = {}
+        for each in switches:
+            value = getattr(each, key)
+            if value is None or value == "-":
+                continue
+            if value in first:
+                raise InputError(
+                    f"{SWITCH} {each.name}: {what} {value} is that of switch {first[value]}; each "
+                    "has its own"
+                )
+            first[value] = each.name
+    for what, key in _OF_ALL.items():
+        values = {getattr(each, key) for each in switches}
+        refuse(
+            len(values) > 1,
+            f"{what} is the same for all switches of a process: say it before the first {SWITCH}",
+        )
+
+
 def parse_options(arguments: Sequence[str]) -> SwitchOptions:
-    """Return what a command line, with or without ``--``, asks for; raises `InputError`."""
+    """Return what a command line, with or without ``--``, asks of one switch; raises
+    `InputError`."""
     words = ["--trace=-" if word == "--trace" else word for word in arguments if word != "--"]
     given = _parser().parse_intermixed_args(_pcap_joined(words))
     for name, why in REFUSED.items():
@@ -178,11 +254,14 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     cpu_port = None if given.cpu_port is None else _whole(given.cpu_port, "--cpu-port", 511)
     interfaces = tuple(_interface(text) for text in given.interface)
     _check_ports(interfaces, cpu_port)
+    device_id = _whole(given.device_id, "--device-id", (1 << 64) - 1)
+    refuse(given.switch == "", f"{SWITCH}: a switch has a name, like s1")
     return SwitchOptions(
+        name=f"switch {device_id}" if given.switch is None else given.switch,
         program=_program(given),
         interfaces=interfaces,
         queues=_queues(given.queue, {port for port, _ in interfaces}),
-        device_id=_whole(given.device_id, "--device-id", (1 << 64) - 1),
+        device_id=device_id,
         address=_address(given.grpc_server_addr),
         cpu_port=cpu_port or None,
         drop_port=_whole(given.drop_port, "--drop-port", 511),
@@ -196,6 +275,10 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         log_files=_whole(given.log_file_max_files, "--log-file-max-files", 1000),
         tls=_tls(given),
         trace=given.trace,
+        console=None if given.console_file is None else Path(given.console_file),
+        control=None
+        if given.control_fd is None
+        else _whole(given.control_fd, "--control-fd", 65535),
         seed=_whole(given.seed, "--seed", (1 << 63) - 1),
         include=tuple(map(Path, given.I)),
         defines=tuple(given.D),

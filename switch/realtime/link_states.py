@@ -68,6 +68,8 @@ class LinkStates:
         interfaces' indices."""
         self._gone: dict[str, int] = {}
         """Those whose interfaces are gone, by the interfaces' names."""
+        self._left: set[int] = set()
+        """The numbers of the switches that have ended: of their ports nothing is told."""
         process.on_link = self._tell
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._kernel.bind((0, RTMGRP_LINK))
@@ -88,6 +90,10 @@ class LinkStates:
         self._thread.join()
         self._kernel.close()
         os.close(self._stop)
+
+    def leave(self, switch: int) -> None:
+        """Tell no more of a switch's ports."""
+        self._left.add(switch)
 
     def _ask(self) -> None:
         """Have the kernel say how all interfaces are."""
@@ -137,6 +143,8 @@ class LinkStates:
 
     def _lose(self, place: int) -> None:
         switch, port, interface = self._sockets.ports[place]
+        if switch in self._left:
+            return
         self._gone[interface] = place
         self._tell(switch, port, False)
         self._say(
@@ -146,6 +154,8 @@ class LinkStates:
 
     def _find(self, change: LinkChange) -> None:
         place = self._gone[change.name]
+        if self._port(place)[0] in self._left:
+            return
         with suppress(MachineError):  # it may be gone again, of which the kernel has told then
             self._sockets.open_anew(place)
             del self._gone[change.name]
@@ -158,7 +168,7 @@ class LinkStates:
             self._tell(switch, port, change.up)
 
     def _tell(self, switch: int, port: int, up: bool) -> None:
-        if self._up.get((switch, port), True) != up:
+        if switch not in self._left and self._up.get((switch, port), True) != up:
             self._up[switch, port] = up
             self._listeners[switch](port, up)
 

@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import struct
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ PACKET_QDISC_BYPASS = 20
 PACKET_IGNORE_OUTGOING = 23
 SO_RCVBUFFORCE = 33
 SO_SNDBUFFORCE = 32
+NO_DESCRIPTOR = -1
 RECEIVE_BUFFER_BYTES = 32 << 20
 SEND_BUFFER_BYTES = 16 << 20
 
@@ -88,6 +90,16 @@ def messages(vectors: Any, each: int) -> Any:
     made.vectors = vectors.ctypes.data + each * vectors.itemsize * np.arange(len(made))
     made.vector_count = each
     return made
+
+
+def close_all(sockets: Sequence[socket.socket]) -> None:
+    """Close packet sockets.
+
+    The kernel lets one go only when no processor can be looking at it any more. A hundred sockets
+    wait for that together, and not one after the other.
+    """
+    with ThreadPoolExecutor(max(len(sockets), 1)) as at_once:
+        list(at_once.map(socket.socket.close, sockets))
 
 
 class PortSockets:
@@ -174,6 +186,17 @@ class PortSockets:
         _bind(self._senders[number], interface, 0)
         _bind(self.receivers[number], interface, ETH_P_ALL)
 
+    def leave_out(self, switch: int) -> list[socket.socket]:
+        """Receive and send no more at the ports of a switch, and return their sockets, which are
+        to be closed. The loop must not run meanwhile."""
+        found = []
+        for number, (of, _, _) in enumerate(self.ports):
+            if of == switch and self.rows[number].sender != NO_DESCRIPTOR:
+                self._readiness.unregister(self.receivers[number])
+                self.rows[number].sender = NO_DESCRIPTOR
+                found += [self.receivers[number], self._senders[number]]
+        return found
+
     def wake(self) -> None:
         """Make the loop return."""
         os.eventfd_write(self.event, 1)
@@ -198,13 +221,7 @@ class PortSockets:
         return int(self.rows[number].send_errors)
 
     def close(self) -> None:
-        """Close all descriptors. The loop must not run any more.
-
-        The kernel lets a packet socket go only when no processor can be looking at it any more. A
-        hundred sockets wait for that together, and not one after the other.
-        """
-        sockets = self.receivers + self._senders
-        with ThreadPoolExecutor(max(len(sockets), 1)) as at_once:
-            list(at_once.map(socket.socket.close, sockets))
+        """Close all descriptors. The loop must not run any more."""
+        close_all(self.receivers + self._senders)
         self._readiness.close()
         os.close(self.event)

@@ -24,7 +24,7 @@ from weft.switch.realtime.durations import Durations, lateness
 from weft.switch.realtime.forms import Forms
 from weft.switch.realtime.layout import BATCH
 from weft.switch.realtime.notifier import Notifier, PacketsOut
-from weft.switch.realtime.ports import PortSockets
+from weft.switch.realtime.ports import PortSockets, close_all
 from weft.switch.realtime.traces import Traces
 
 TAKE_OVER_DEADLINE_S = 60.0
@@ -248,6 +248,12 @@ class SwitchProcess:
             RunError,
         )
         done.result()
+
+    def close_ports(self, switch: int) -> None:
+        """Close the ports of one switch for good: nothing comes in there, and nothing leaves."""
+        left: list[Any] = []
+        self.at_once(lambda: left.extend(self.sockets.leave_out(switch)))
+        close_all(left)
 
     # -- ``weft.switch.engine.control.surroundings.Surroundings``
 

@@ -16,7 +16,12 @@ from tests.support.realtime_support import ROOT, needs_namespaces
 import weft
 from weft.base.errors import InputError, MachineError, WeftError
 from weft.switch.commands.switch import run_switch
-from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
+from weft.switch.commands.switch_options import (
+    SwitchOptions,
+    TlsFiles,
+    parse_options,
+    parse_switches,
+)
 from weft.switch.compiler import compile_cached
 
 PROGRAM = ROOT / "tests" / "stf" / "basic.p4"
@@ -141,6 +146,47 @@ def test_pcap_may_stand_alone(tmp_path: Path) -> None:
 def test_a_wrong_command_line_is_refused(line: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         options(line)
+    assert message in str(caught.value)
+
+
+def test_several_switches_have_options_of_their_own_and_some_for_all() -> None:
+    line = (
+        "--log-console -L info --cpu-port 255 --switch s1 -i 1@a -i 2@b --no-p4 "
+        "-- --grpc-server-addr 127.0.0.1:50051 --switch=s2 -i 1@c --no-p4 --device-id 2 -L off "
+        "--grpc-server-addr unix:/tmp/s2.sock"
+    )
+    first, second = parse_switches(line.split())
+    assert (first.name, first.interfaces, first.device_id) == ("s1", ((1, "a"), (2, "b")), 0)
+    assert (second.name, second.interfaces, second.device_id) == ("s2", ((1, "c"),), 2)
+    assert (first.log_level, second.log_level) == ("info", "off")
+    assert first.cpu_port == second.cpu_port == 255
+    (alone,) = parse_switches(["--no-p4", "--device-id", "7"])
+    assert alone.name == "switch 7"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--switch s1 --switch s2 --no-p4", "--switch s1: name a program"),
+        ("--switch s1 -i 1@a -i 1@b", "--switch s1: port 1 is given twice"),
+        (
+            "--no-p4 --switch s1 --switch s2",
+            "--switch s2: --grpc-server-addr 127.0.0.1:9559 is that of switch s1; each has its own",
+        ),
+        (
+            "--no-p4 --switch s1 --switch s1 --grpc-server-addr unix:/a",
+            "--switch s1: the name s1 is that of switch s1; each has its own",
+        ),
+        (
+            "--no-p4 --switch s1 --switch s2 --grpc-server-addr unix:/a --priority-queues 2",
+            "--priority-queues is the same for all switches of a process: say it before the first",
+        ),
+        ("--no-p4 --switch=", "a switch has a name, like s1"),
+    ],
+)
+def test_what_switches_may_not_share_is_refused(line: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_switches(line.split())
     assert message in str(caught.value)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.reflector import REFLECTOR
 
 from weft.base.cache import CHECKOUT
-from weft.switch.commands.switch import _log_file, _set_up_log
+from weft.switch.commands.switch_log import ProcessLog, SwitchLog, _log_file
 from weft.switch.commands.switch_options import parse_options
 
 
@@ -55,16 +55,16 @@ def test_a_full_log_goes_on_in_a_new_file_and_replaces_links_there_too(tmp_path:
 def test_what_the_server_and_packets_say_goes_to_console_and_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loggers = [logging.getLogger(name) for name in ("weft.command", "weft.switch")]
+    servers = logging.getLogger("weft.switch")
     try:
-        _set_up_log(parse_options(["--no-p4", "--log-console", "--log-file", f"{tmp_path}/log"]))
-        for name in ("p4runtime.server", "packets"):
-            logging.getLogger(f"weft.switch.{name}").warning("from %s", name)
+        options = parse_options(["--no-p4", "--log-console", "--log-file", f"{tmp_path}/log"])
+        ProcessLog([log := SwitchLog(options)])
+        logging.getLogger("weft.switch.p4runtime.server").warning("from p4runtime.server")
+        log.packets.warning("from packets")
     finally:
-        for logger in loggers:
-            logger.handlers.clear()
-            logger.propagate = True
-            logger.setLevel(logging.NOTSET)
+        servers.handlers.clear()
+        servers.propagate = True
+        servers.setLevel(logging.NOTSET)
     for text in (capsys.readouterr().out, (tmp_path / "log.txt").read_text()):
         assert [line.split()[-1] for line in text.splitlines()] == ["p4runtime.server", "packets"]
 

@@ -33,8 +33,10 @@ try:
         from mininet.cli import CLI as CLI
         from mininet.link import Intf as Intf
         from mininet.link import Link as Link
+        from mininet.log import info as info
         from mininet.log import lg as lg
         from mininet.net import Mininet as Mininet
+        from mininet.node import Host as Host
         from mininet.node import Node as Node
         from mininet.node import Switch as Switch
 except ImportError as error:
