@@ -7,6 +7,7 @@ batch says how long it stays valid.
 
 import ipaddress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ FRAME_OVERHEAD_BYTES = 14 + 20 + 8
 too."""
 
 
+@lru_cache(maxsize=1 << 16)
 def ipv4(text: str) -> int:
     """Return the address `a.b.c.d` as an integer in host order."""
     return int(ipaddress.IPv4Address(text))

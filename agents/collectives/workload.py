@@ -84,7 +84,9 @@ class Workload:
         self._elements = request.elements(size)
         self._shards = request.shard_bytes(size)
         self._reducing = request.collective in REDUCING
-        self._kept: dict[int, Bytes] | None = {} if keep else None
+        self._keep = keep
+        self._everything: Bytes | None = None
+        """What every rank has in the end, where all have the same and it is kept."""
         self._reduced: Array | None = None
         """What an Allreduce comes to, where it is kept."""
         self._data = data if self._reducing else "exact"
@@ -160,10 +162,7 @@ class Workload:
         """Write over an output, a slice a step, so that what is not brought shows."""
         if output is None:
             return
-        content = output.view(np.uint8)
-        for start in range(0, len(content), SLICE_BYTES):
-            content[start : start + SLICE_BYTES] = UNFILLED
-            yield
+        yield from _unfill(output.view(np.uint8))
 
     def fill(self, rank: int, buffer: Bytes) -> Iterator[None]:
         """Write what a rank contributes into uint8[`buffer_bytes(rank)`], a slice a step."""
@@ -180,12 +179,14 @@ class Workload:
                 part[:] = self._values(rank, first, len(part))
                 yield
             return
-        for contributed, offset, piece in _slices(self._buffer_parts(rank), buffer):
-            if contributed.source == rank:
-                fill_shard(piece, self._seed, self.request.number, contributed.key, offset)
-            else:
-                piece[:] = UNFILLED
-            yield
+        end = 0
+        for start, part in self._contributed(rank):
+            yield from _unfill(buffer[end:start])
+            end = start + part.size_bytes
+            for _, offset, piece in _slices([part], buffer[start:end]):
+                fill_shard(piece, self._seed, self.request.number, part.key, offset)
+                yield
+        yield from _unfill(buffer[end:])
 
     def check(self, rank: int, buffer: Array, output: Array | None) -> str:
         """Return what is wrong with a rank's result, or nothing."""
@@ -210,11 +211,34 @@ class Workload:
             start = 0 if everything else sum(self._elements[:rank])
             yield from checking(start, output.reshape(-1))
             return
+        result = (buffer if output is None else output).reshape(-1).view(np.uint8)
+        if self._keep and output is None and not self._once:
+            if self._everything is None:
+                self._everything = self._filled(rank, len(result))
+            if all(np.array_equal(*pair) for pair in _pairs(result, self._everything)):
+                return
         parts = self._buffer_parts(rank) if output is None else self._output_parts(rank)
-        result = buffer if output is None else output
-        for part, offset, piece in _slices(parts, result.reshape(-1).view(np.uint8)):
+        for part, offset, piece in _slices(parts, result):
             wrong = self._difference(part, offset, piece)
             yield "" if wrong is None else f"byte {wrong} of {part.what} is wrong"
+
+    def _contributed(self, rank: int) -> Iterator[tuple[int, ContributedPart]]:
+        """Yield the parts of a rank's buffer that it contributes itself, each with its place."""
+        if self._once:
+            start = 0
+            for part in self._buffer_parts(rank):
+                if part.source == rank:
+                    yield start, part
+                start += part.size_bytes
+        else:
+            yield sum(self._shards[:rank]), self._shard(rank)
+
+    def _filled(self, rank: int, size_bytes: int) -> Bytes:
+        """Return what all ranks have in the end, if that is the same."""
+        everything = np.empty(size_bytes, np.uint8)
+        for part, offset, piece in _slices(self._buffer_parts(rank), everything):
+            fill_shard(piece, self._seed, self.request.number, part.key, offset)
+        return everything
 
     def _buffer_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's buffer, in order, for a collective that reduces nothing."""
@@ -224,10 +248,7 @@ class Workload:
             return [self._exchanged(rank, peer) for peer in range(self.size)]
         one = self.request.collective == "many-to-one" and rank != self.request.root
         sources = range(rank, rank + 1) if one else range(self.size)
-        return [
-            ContributedPart(source, self._shards[source], source, f"the shard of rank {source}")
-            for source in sources
-        ]
+        return [self._shard(source) for source in sources]
 
     def _output_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's output, in order, for a collective that reduces nothing;
@@ -238,6 +259,9 @@ class Workload:
             return []
         return [self._exchanged(source, rank) for source in range(self.size)]
 
+    def _shard(self, source: int) -> ContributedPart:
+        return ContributedPart(source, self._shards[source], source, f"the shard of rank {source}")
+
     def _exchanged(self, source: int, destination: int) -> ContributedPart:
         what = f"what rank {source} has for rank {destination}"
         return ContributedPart(
@@ -245,14 +269,7 @@ class Workload:
         )
 
     def _difference(self, part: ContributedPart, offset: int, piece: Bytes) -> int | None:
-        number = self.request.number
-        if self._kept is not None and not self._once:
-            if part.key not in self._kept:
-                self._kept[part.key] = np.empty(part.size_bytes, np.uint8)
-                fill_shard(self._kept[part.key], self._seed, number, part.key)
-            if np.array_equal(piece, self._kept[part.key][offset : offset + len(piece)]):
-                return None
-        return first_difference(piece, self._seed, number, part.key, offset)
+        return first_difference(piece, self._seed, self.request.number, part.key, offset)
 
     @property
     def _once(self) -> bool:
@@ -264,7 +281,7 @@ class Workload:
 
     def _check_reduced(self, start: int, result: Array) -> Iterator[str]:
         """Check a result whose first element is the one at `start` of the vector."""
-        keeps = self.request.collective == "allreduce" and self._kept is not None
+        keeps = self.request.collective == "allreduce" and self._keep
         if keeps and self._reduced is None:
             self._reduced = self._expected(0, len(result))
         for first in range(0, len(result), SLICE_BYTES // 8):
@@ -319,7 +336,7 @@ class Workload:
         terms = self._terms(first, count)
         expected = sums_of(self.request, terms, first, self._switch_values)
         found = expected, errors_of(self.request, terms, expected, self._switch_values)
-        if self._kept is not None and self.request.collective == "allreduce":
+        if self._keep and self.request.collective == "allreduce":
             self._kept_sums[first] = found
         return found
 
@@ -357,6 +374,19 @@ def accuracy_of(workloads: Iterable[Workload]) -> dict[str, float]:
     empty if none is rounded. By the names that results have."""
     errors = [each.errors for each in workloads if each.errors is not None]
     return sum(errors, SumErrors()).figures() if errors else {}
+
+
+def _unfill(buffer: Bytes) -> Iterator[None]:
+    """Write over bytes that an operation has to bring, a slice a step."""
+    for start in range(0, len(buffer), SLICE_BYTES):
+        buffer[start : start + SLICE_BYTES] = UNFILLED
+        yield
+
+
+def _pairs(one: Bytes, other: Bytes) -> Iterator[tuple[Bytes, Bytes]]:
+    """Yield the slices of two buffers of the same size."""
+    for start in range(0, len(one), SLICE_BYTES):
+        yield one[start : start + SLICE_BYTES], other[start : start + SLICE_BYTES]
 
 
 def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[ContributedPart]:

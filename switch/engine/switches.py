@@ -489,4 +489,5 @@ class Dataplane:
         that came in there, where the driver counts it."""
         loads = self.memory.loads
         row = switch * self.port_count + port + (len(loads) // 2 if arrived else 0)
-        return [int(size) for size in loads[row]]
+        sizes: list[int] = loads[row].tolist()
+        return sizes
