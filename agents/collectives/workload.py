@@ -180,11 +180,11 @@ class Workload:
                 yield
             return
         end = 0
-        for start, part in self._contributed(rank):
+        for start, contributed in self._contributed(rank):
             yield from _unfill(buffer[end:start])
-            end = start + part.size_bytes
-            for _, offset, piece in _slices([part], buffer[start:end]):
-                fill_shard(piece, self._seed, self.request.number, part.key, offset)
+            end = start + contributed.size_bytes
+            for _, offset, piece in _slices([contributed], buffer[start:end]):
+                fill_shard(piece, self._seed, self.request.number, contributed.key, offset)
                 yield
         yield from _unfill(buffer[end:])
 
