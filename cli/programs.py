@@ -3,7 +3,7 @@
 from weft.cli.command_line import app
 from weft.switch.commands import command_line
 
-app.command()(command_line.p4c)
+app.command(cls=command_line.P4cCommand)(command_line.p4c)
 app.command()(command_line.stf)
 app.command(
     context_settings={"ignore_unknown_options": True, "help_option_names": []},

@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
+from typer.core import TyperCommand
 
+from weft.base import VERSION
 from weft.base.command_line import Place, Text, Texts, macros, output_file
 from weft.base.errors import InputError, refuse
 
@@ -16,6 +18,27 @@ Includes = Annotated[
 Defines = Annotated[
     Texts, typer.Option("-D", help="NAME or NAME=VALUE for the preprocessor; may be repeated.")
 ]
+
+
+class P4cCommand(TyperCommand):
+    """``weft p4c``, some of whose options may be given without a value, as p4c has them."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments: ``--Werror`` alone means all kinds of warnings."""
+        from weft.switch.commands.p4c import KINDS
+
+        given: list[str] = []
+        for place, text in enumerate(args):
+            following = args[place + 1] if place + 1 < len(args) else ""
+            alone = text in ("--Wdisable", "--Werror", "--Wwarn")
+            given.append(f"{text}=all" if alone and following not in KINDS else text)
+        return super().parse_args(ctx, given)
+
+
+def _p4c_version(asked: bool) -> None:
+    if asked:
+        print(f"weft p4c {VERSION}, P4_16 1.2.5")
+        raise typer.Exit
 
 
 def p4c(
@@ -34,14 +57,71 @@ def p4c(
             "[PROGRAM.p4info.txtpb beside the JSON]",
         ),
     ] = None,
+    described: Annotated[
+        Text,
+        typer.Option(
+            "--p4runtime-file", metavar="FILE", help="P4Info in the format of --p4runtime-format."
+        ),
+    ] = None,
+    p4info_format: Annotated[
+        str,
+        typer.Option(
+            "--p4runtime-format", metavar="binary|json|text", help="[binary]", show_default=False
+        ),
+    ] = "binary",
+    entries: Annotated[
+        Texts,
+        typer.Option(
+            "--p4runtime-entries-files",
+            "--p4runtime-entries-file",
+            metavar="FILE",
+            help="The entries that tables have in the program, as P4Runtime's WriteRequest; "
+            "endings as --p4info's.",
+        ),
+    ] = None,
+    preprocess_only: Annotated[
+        bool, typer.Option("-E", help="Print the preprocessed program, and write nothing.")
+    ] = False,
+    pretty: Annotated[
+        Text,
+        typer.Option("--pp", metavar="FILE", help="The program in one file, without macros."),
+    ] = None,
+    tree: Annotated[
+        Text,
+        typer.Option("--toJSON", metavar="FILE", help="The checked syntax tree as JSON."),
+    ] = None,
     include: Includes = None,
     define: Defines = None,
+    undefine: Annotated[
+        Texts, typer.Option("-U", help="NAME that -D is not to define; may be repeated.")
+    ] = None,
     disabled: Annotated[
-        Texts, typer.Option("--Wdisable", metavar="KIND", help="Warnings not to be given, or all.")
+        Texts, typer.Option("--Wdisable", metavar="[KIND]", help="Warnings not to be given.")
     ] = None,
     fatal: Annotated[
-        Texts, typer.Option("--Werror", metavar="KIND", help="Warnings to be errors, or all.")
+        Texts, typer.Option("--Werror", metavar="[KIND]", help="Warnings to be errors.")
     ] = None,
+    shown: Annotated[
+        Texts,
+        typer.Option(
+            "--Wwarn",
+            metavar="[KIND]",
+            help="Warnings to be given, although all others are disabled or errors.",
+        ),
+    ] = None,
+    diagnostics: Annotated[
+        str,
+        typer.Option(
+            "--diagnostics",
+            metavar="text|json",
+            help="How errors and warnings are printed to stderr: json is an object a line. [text]",
+            show_default=False,
+        ),
+    ] = "text",
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Compile anew whenever a file of the program changes."),
+    ] = False,
     language: Annotated[
         Text, typer.Option("--p4v", "--std", metavar="16", help="The version of P4: only P4_16.")
     ] = None,
@@ -51,12 +131,18 @@ def p4c(
     architecture: Annotated[
         Text, typer.Option("-a", "--arch", metavar="v1model", help="As p4c's: only v1model.")
     ] = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the compiler's version.", is_eager=True, callback=_p4c_version
+        ),
+    ] = False,
 ) -> None:
     """Compile a v1model program to BMv2 JSON and P4Info."""
-    from weft.switch.commands.p4c import compile_to_files
+    from weft.switch.commands import p4c as command
 
     refuse(
-        language not in (None, "16", "p4-16", "p4_16"),
+        (language or "16").lower() not in ("16", "p4-16", "p4_16"),
         f"--p4v {language!r}: only P4_16 can be compiled, so leave it or write 16",
     )
     for option, asked, only in (("--target", target, "bmv2"), ("--arch", architecture, "v1model")):
@@ -64,13 +150,31 @@ def p4c(
             asked not in (None, only),
             f"{option} {asked!r}: there is {only} alone, which need not be said",
         )
-    written = compile_to_files(
-        program, out=None if out is None else str(output_file(out)), p4info=p4info or [],
-        include_dirs=include or [], defines=macros(define), disabled=disabled or [],
-        fatal=fatal or [],
-    )  # fmt: skip
-    for path in written:
-        print(path)
+    for option, value, known in (
+        ("--p4runtime-format", p4info_format, tuple(command.FORMATS)),
+        ("--diagnostics", diagnostics, ("text", "json")),
+    ):
+        if value not in known:
+            raise InputError(f"{option} {value!r}: there are {', '.join(known)}")
+    asked_macros = macros(define)
+    for name in macros(undefine, "-U"):
+        asked_macros.pop(name, None)
+    request = command.CompilerRequest(
+        program,
+        out=None if out is None else str(output_file(out)),
+        p4info=p4info or [],
+        include_dirs=include or [],
+        defines=asked_macros,
+        kinds=command.WarningKinds.asked(disabled or [], fatal or [], shown or []),
+        extras=command.Extras(pretty, tree, entries or [], described, p4info_format),
+        as_json=diagnostics == "json",
+    )
+    if preprocess_only:
+        command.print_preprocessed(request)
+    elif watch:
+        command.watch_program(request)
+    else:
+        command.compile_and_tell(request)
 
 
 def stf(

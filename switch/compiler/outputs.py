@@ -1,10 +1,10 @@
 """What a P4 program compiles to, and its files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import json_format
+from google.protobuf import json_format, text_format
 
 from weft.base.errors import InputError
 from weft.base.files import write_whole
@@ -22,6 +22,10 @@ class CompiledProgram:
     p4info: Any
     p4info_text: str
     warnings: tuple[Diagnostic, ...] = ()
+    entries: Any = field(default=None, compare=False, repr=False)
+    """P4Runtime's WriteRequest of the entries that the program gives its tables."""
+    tree: Any = field(default=None, compare=False, repr=False)
+    """The checked syntax tree."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +54,35 @@ def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramF
 
 
 def p4info_bytes(program: CompiledProgram, name: str) -> bytes:
-    """Return a program's P4Info in the format that the ending of the file's name says.
+    """Return a program's P4Info in the format that the ending of the file's name says; raises
+    `InputError` for an ending that says none."""
+    return message_bytes(program.p4info, program.p4info_text, name, "--p4info", "P4Info is")
+
+
+def entries_bytes(program: CompiledProgram, name: str) -> bytes:
+    """Return the request that writes a program's entries, in the format that the ending of the
+    file's name says; raises `InputError` for an ending that says none."""
+    text = text_format.MessageToString(program.entries)
+    return message_bytes(
+        program.entries, text, name, "--p4runtime-entries-files", "the entries are"
+    )
+
+
+def message_bytes(message: Any, text: str, name: str, option: str, what: str) -> bytes:
+    """Return a message, whose text form is given, in the format that a file's ending says.
 
     ``.txtpb`` and ``.txt`` are protobuf's text form, ``.bin`` and ``.pb`` its wire form, ``.json``
     its JSON form. Raises `InputError` for any other ending.
     """
     match Path(name).suffix:
         case ".txtpb" | ".txt":
-            return program.p4info_text.encode()
+            return text.encode()
         case ".bin" | ".pb":
-            return bytes(program.p4info.SerializeToString(deterministic=True))
+            return bytes(message.SerializeToString(deterministic=True))
         case ".json":
-            return f"{json_format.MessageToJson(program.p4info)}\n".encode()
+            return f"{json_format.MessageToJson(message)}\n".encode()
     raise InputError(
-        f"--p4info {name!r} has no ending that says in which format P4Info is to be written: "
+        f"{option} {name!r} has no ending that says in which format {what} to be written: "
         f"let it end in {', '.join(P4INFO_ENDINGS)}"
     )
 

@@ -9,6 +9,7 @@ from weft.switch.compiler.check.flow import FlowChecker
 from weft.switch.compiler.check.unused import warn_of_unused
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.emit.bmv2_json import Emitter
+from weft.switch.compiler.emit.entries import entries_request
 from weft.switch.compiler.emit.p4info import InfoEmitter, info_text
 from weft.switch.compiler.emit.primitives import SourceNotes
 from weft.switch.compiler.lower.lower import lower
@@ -17,14 +18,22 @@ from weft.switch.compiler.parse.parser import parse_annotation_expressions, pars
 from weft.switch.compiler.parse.preprocess import Preprocessed
 
 
-def compile_text(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProgram:
-    """Compile a preprocessed program. Raises `CompileError` with everything that is wrong."""
+def check_text(text: Preprocessed, reporter: Reporter) -> tuple[syntax.SourceProgram, Checker]:
+    """Parse and check a preprocessed program, whose errors go to the reporter; return the tree, and
+    the checker with all that it knows. Where there are none, warnings are looked for."""
     program = parse_program(text, reporter)
     checker = Checker(reporter)
     checker.check(program)
+    if not reporter.errors:
+        warn_of_unused(program, reporter)
+        FlowChecker(reporter).check(program)
+    return program, checker
+
+
+def compile_text(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProgram:
+    """Compile a preprocessed program. Raises `CompileError` with everything that is wrong."""
+    program, checker = check_text(text, reporter)
     reporter.finish()
-    warn_of_unused(program, reporter)
-    FlowChecker(reporter).check(program)
 
     def parse_annotation(annotation: syntax.Annotation) -> list[syntax.Expression]:
         return [
@@ -37,4 +46,11 @@ def compile_text(source: Path, text: Preprocessed, reporter: Reporter) -> Compil
     json_text = Emitter(lowered, reporter, SourceNotes(reporter, source.parent)).text(source.name)
     info = InfoEmitter(lowered, reporter, parse_annotation).message()
     reporter.finish()
-    return CompiledProgram(json_text, info, info_text(info), tuple(reporter.sorted_warnings()))
+    return CompiledProgram(
+        json_text,
+        info,
+        info_text(info),
+        tuple(reporter.sorted_warnings()),
+        entries_request(lowered, info),
+        program,
+    )
