@@ -75,6 +75,10 @@ COMMANDS = {
         "weft.cli.nodes",
         "Open a shell on a host of a testbed that is up, or p4runtime-shell on a switch.",
     ),
+    "cli": (
+        "weft.cli.switch_commands",
+        "Run commands of BMv2's simple_switch_CLI on a switch that is up.",
+    ),
     "load": (
         "weft.cli.network",
         "Load a P4 program into the switches of a testbed that is up, without taking it down.",

@@ -3,6 +3,7 @@ shows: names that the network has."""
 
 from collections.abc import Sequence
 
+from weft.controller.bmv2_cli.run import COMMANDS
 from weft.topo.network import Topology
 
 BARE = ("EOF", "exit", "quit", "help", "links", "loads", "net", "nodes", "dump", "intfs", "ports",
@@ -19,8 +20,10 @@ def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
         return []
     if command == "link":
         return _ends_and_state(topology, before)
-    if command in ("tables", "counters", "trace") and not before:
+    if command in ("tables", "counters", "trace", "cli") and not before:
         return switches
+    if command == "cli":
+        return [*COMMANDS] if len(before) == 1 else []
     if command in ("tables", "counters"):
         return []
     if command == "iperf":

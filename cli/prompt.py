@@ -8,7 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,6 +19,9 @@ from weft.base.outputs import Unfinished, communicate, kill, killed
 from weft.cli.completion import candidates, examples, link_example
 from weft.cli.load import load
 from weft.cli.terminals import open_panes
+from weft.controller.bmv2_cli.run import run_command
+from weft.controller.bmv2_cli.switch import CommandSwitch
+from weft.controller.client import Session
 from weft.controller.inspection import Inspector
 from weft.experiments.runs.folder import REPORT
 from weft.interface.net import Net
@@ -127,6 +130,15 @@ class Prompt(CommandLine):
         with self._inspector(name) as inspector:
             for cell in inspector.counters() or ["nothing has been counted"]:
                 self._say(cell)
+
+    def do_cli(self, line: str) -> None:
+        """cli SWITCH COMMAND: a command of BMv2's simple_switch_CLI, as cli s1 show_tables; cli
+        SWITCH help lists them."""
+        name, *words = self._words(line, "cli SWITCH COMMAND, as cli s1 show_tables", 2, None)
+        switch = self._running.choose([name])[name]
+        with closing(Session(name, switch.device_id, switch.address, election_id=None)) as session:
+            for answer in run_command(CommandSwitch(session), " ".join(words)):
+                self._say(answer)
 
     def do_trace(self, line: str) -> None:
         """trace SWITCH [N] [COMMAND]: what the next packets of a switch go through, 5 if no

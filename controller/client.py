@@ -211,7 +211,7 @@ class Session:
         (`weft.switch.p4runtime.own_calls`). ``code`` of the error is UNIMPLEMENTED if the switch is
         another one."""
         request = own_calls.asked(name, arguments)
-        with self._attempt(name.replace("_", " ")):
+        with self._attempt(f"answer {name!r}"):
             return own_calls.told(self.client.stub.Call(request, timeout=self._deadline_s))
 
     def want_digests(self) -> None:

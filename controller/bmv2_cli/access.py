@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any
 
 from weft.controller.bmv2_cli.program import ProgramView
@@ -18,14 +17,30 @@ class Access:
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._program: ProgramView | None = None
+        self._number: int | None = None
         self._memo: dict[str, Any] = {}
         """What is kept of a switch that has no memo, for as long as the session lasts."""
 
-    @cached_property
+    @property
     def program(self) -> ProgramView:
         """The program that the switch runs. Raises SwitchError if it tells none."""
-        config = self.session.learn_program().config
-        return ProgramView(config.p4info, config.p4_device_config)
+        if self._program is None:
+            self._number = self._program_number()
+            config = self.session.learn_program().config
+            self._program = ProgramView(config.p4info, config.p4_device_config)
+        return self._program
+
+    def forget(self) -> None:
+        """Ask for the program anew if it may be another one by now."""
+        if self._number is None or self._number != self._program_number():
+            self._program = None
+
+    def _program_number(self) -> int | None:
+        """Return the number of the program, where the switch has such numbers."""
+        with suppress(CommandError):
+            return int(self.own_call("program"))
+        return None
 
     def read(self, **query: Any) -> list[Any]:
         """Return the entities that a query selects; the keyword names the kind of entity."""
@@ -35,10 +50,11 @@ class Access:
         self, kind: str, entities: Sequence[Any], what: str, operation: str, codes: Codes
     ) -> None:
         """Insert, modify or delete entities; ``operation`` and ``codes`` say in BMv2's words what
-        is refused. Whoever owns the switch is taken over."""
+        is refused. Whoever owns the switch by then is taken over."""
         if not entities:
             return
         with told_as(operation, codes):
+            self.session.take_over()
             try:
                 self.session.send(kind, entities, what)
             except SwitchError as error:

@@ -1,14 +1,17 @@
 """Running commands: a whole text of them, or one at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from weft.base.errors import WeftError, did_you_mean
 from weft.controller.bmv2_cli.command import Command
 from weft.controller.bmv2_cli.commands import arrays, profiles, replication, switch, tables
+from weft.controller.bmv2_cli.program import ProgramView
 from weft.controller.bmv2_cli.refusals import CommandError
 from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.client import Session
+from weft.controller.remote import SwitchError
 
 PROMPT = "RuntimeCmd: "
 MOST_LINE = 65536
@@ -61,14 +64,31 @@ def find_command(name: str) -> Command:
     return COMMANDS[name]
 
 
-def commands_of(text: str) -> Iterator[tuple[int, str]]:
-    """Return the commands of a text, a line each, with the numbers of their lines. What begins with
-    ``#``, at the beginning of a line or behind a space, is a comment."""
-    for number, line in enumerate(text.splitlines(), 1):
+def commands_of(text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Return the commands of a text, or of its lines, with the numbers of their lines. What begins
+    with ``#``, at the beginning of a line or behind a space, is a comment."""
+    for number, line in enumerate(text.splitlines() if isinstance(text, str) else text, 1):
         words = line.split()
         comment = next((at for at, word in enumerate(words) if word.startswith("#")), len(words))
         if words[:comment]:
             yield number, " ".join(words[:comment])
+
+
+def completions(program: ProgramView, words: Sequence[str], beginning: str) -> list[str]:
+    """Return what may stand behind the words of a command, of what begins so: commands, or names
+    of the program, whole or their last parts."""
+    if not words or words[0] == "help":
+        return [name for name in COMMANDS if name.startswith(beginning)]
+    command, at = COMMANDS.get(words[0]), len(words) - 1
+    if command is None or at >= len(command.kinds):
+        return []
+    names = program.names(command.kinds[at])
+    if command.kinds[at] == "action" and command.kinds[0] == "table":
+        with suppress(CommandError):
+            names = [one.preamble.name for one in program.table(words[1]).actions]
+    ends = [name.rpartition(".")[2] for name in names]
+    short = [end for end in ends if ends.count(end) == 1]
+    return [name for name in dict.fromkeys([*short, *names]) if name.startswith(beginning)]
 
 
 def run_command(one: CommandSwitch, line: str) -> Iterator[str]:
@@ -89,26 +109,35 @@ def run_command(one: CommandSwitch, line: str) -> Iterator[str]:
 
 
 def run_commands(
-    text: str,
+    text: str | Iterable[str],
     session: Session,
     file: str = "commands",
     say: Callable[[str], None] = print,
+    *,
+    begin: Callable[[], None] = lambda: None,
+    fail: Callable[[CommandFailure], None] = lambda failure: None,
 ) -> Sequence[CommandFailure]:
     """Carry the commands of a text out, one after the other, and return those that failed, in
-    their order; what follows them is carried out all the same.
+    their order; what follows them is carried out all the same, unless the switch is gone.
 
     Args:
-        text: the commands, a line each.
-        session: a session with the switch, which has connected.
+        text: the commands, a line each; or their lines, as they come.
+        session: a session with the switch.
         file: what failures call the text.
         say: takes the lines of the answers.
+        begin: called before each command.
+        fail: takes each failure at once.
     """
     failures = []
     one = CommandSwitch(session)
     for number, line in commands_of(text):
+        begin()
         try:
             for answer in run_command(one, line):
                 say(answer)
         except WeftError as error:
             failures.append(CommandFailure(file, number, line, error))
+            fail(failures[-1])
+            if isinstance(error, SwitchError) and error.code == "UNAVAILABLE":
+                break  # the switch is not there, and all others would fail alike
     return failures

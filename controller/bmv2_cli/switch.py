@@ -33,7 +33,7 @@ class CommandSwitch:
 
     def forget(self) -> None:
         """Ask the switch again for its program and its entries."""
-        self.access.__dict__.pop("program", None)
+        self.access.forget()
         self.entries.forget()
 
     def reset(self) -> None:

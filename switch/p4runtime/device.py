@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from weft.switch.engine.control.entities import Key
@@ -105,6 +106,8 @@ class PipelineConfig:
 
     message: Any
     info: ProgramInfo
+    number: int = field(default_factory=count().__next__)
+    """Another one for each config."""
 
 
 @dataclass

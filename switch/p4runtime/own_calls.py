@@ -59,6 +59,11 @@ def _keep_memo(device: Device, text: str) -> None:
     device.notes.memo = text
 
 
+def _program(device: Device) -> int:
+    """Return a number that is another one for each program that is loaded."""
+    return device.config.number
+
+
 def _clock(device: Device) -> dict[str, int]:
     """Return the time of the switch in us: since its timestamps began, and since the epoch."""
     return {
@@ -79,6 +84,7 @@ def _ports(device: Device) -> list[dict[str, Any]]:
 _CALLS: dict[str, Callable[..., Any]] = {
     "memo": _memo,
     "keep_memo": _keep_memo,
+    "program": _program,
     "clock": _clock,
     "ports": _ports,
 }

@@ -35,6 +35,8 @@ def lab() -> Topology:
         ("iperf bob", ["alice", "carol"]),
         ("iperf bob alice", []),
         ("load a.p4 s1", ["s-2"]),
+        ("cli", ["s1", "s-2"]),
+        ("cli s1 table_add", []),
         ("pingall", []),
         ("alice ping", ["alice", "bob", "carol", "s1", "s-2"]),
     ],

@@ -228,10 +228,8 @@ class SwitchControl:
         return self._config.contents.copy()
 
     def set_port_up(self, port: int, up: bool) -> None:
-        """Say whether a port is up; members that watch one that is down are not selected.
-
-        All ports are up at first. Needs ``publish``.
-        """
+        """Say whether a port is up, as all are at first; members that watch one that is down are
+        not selected. Needs ``publish``."""
         down = self._config.contents.ports_down
         if (port in down) == up:
             (down.discard if up else down.add)(port)
