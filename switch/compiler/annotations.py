@@ -71,7 +71,7 @@ def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
     return any(item.name == name for item in annotations)
 
 
-def _split(body: list[RawToken]) -> Iterator[list[RawToken]]:
+def split(body: list[RawToken]) -> Iterator[list[RawToken]]:
     """Yield the parts between commas that are not inside brackets."""
     part: list[RawToken] = []
     depth = 0
@@ -93,7 +93,7 @@ def key_values(
     """Return the ``key = value`` pairs of an annotation as key, value and the key's token. Return
     None if it holds anything else."""
     found: list[tuple[str, syntax.Expression, RawToken]] = []
-    for part in _split(annotation.body):
+    for part in split(annotation.body):
         if len(part) < 3 or part[1].text != "=":
             return None
         values = parse(

@@ -6,6 +6,7 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.architectures.registry import known
 from weft.switch.compiler.check.checker import Checker
 from weft.switch.compiler.check.flow import FlowChecker
+from weft.switch.compiler.check.names import check_control_names
 from weft.switch.compiler.check.unused import warn_of_unused
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.emit.bmv2_json import Emitter
@@ -22,9 +23,12 @@ def check_text(text: Preprocessed, reporter: Reporter) -> tuple[syntax.SourcePro
     """Parse and check a preprocessed program, whose errors go to the reporter; return the tree, and
     the checker with all that it knows. Where there are none, warnings are looked for."""
     program = parse_program(text, reporter)
-    checker = Checker(reporter)
+    checker = Checker(
+        reporter, lambda annotation: parse_annotation_expressions(annotation, reporter)
+    )
     checker.check(program)
     if not reporter.errors:
+        check_control_names(program, reporter)
         warn_of_unused(program, reporter)
         FlowChecker(reporter).check(program)
     return program, checker

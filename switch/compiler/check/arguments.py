@@ -8,17 +8,22 @@ from dataclasses import dataclass, field
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
+from weft.switch.compiler.check.type_rules import BLOCKS, NO_VALUES
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     Bindings,
     BlockTypeType,
+    DontCareType,
     IntegerType,
+    MatchKindType,
     PackageTypeType,
+    StringType,
     TupleType,
     Type,
     TypeVariable,
     has_variables,
+    resolved,
     substitute,
     unify,
 )
@@ -66,6 +71,7 @@ class ArgumentChecker(ExpressionUser):
         target.parameters = signature.parameters
         self._explicit_types(node, signature, target, scope)
         given = self._match(node, target)
+        given_optional = any(map(is_optional, signature.parameters))
         checked: dict[str, syntax.Expression] = {}
         for parameter, formal in zip(signature.parameters, signature.types, strict=True):
             argument = given.get(parameter.name)
@@ -78,6 +84,8 @@ class ArgumentChecker(ExpressionUser):
         for parameter, formal in zip(signature.parameters, signature.types, strict=True):
             kind = substitute(formal, target.bindings)
             target.parameter_types.append(kind)
+            if has_variables(formal):
+                self._check_inferred(node, parameter, kind, target)
             value = checked.get(parameter.name)
             if value is None:
                 target.arguments.append(self._default(parameter, given, target, node))
@@ -105,7 +113,27 @@ class ArgumentChecker(ExpressionUser):
             node.span,
             f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
         )
+        unbound = [item.name for item in signature.variables if item not in target.bindings]
+        self.reporter.fail_if(
+            unbound and target.kind != "constructor" and not given_optional,
+            node.span,
+            f"cannot infer <{', '.join(unbound)}> of '{target.name}': write {target.name}<T>(...)",
+        )
         return target
+
+    def _check_inferred(
+        self, node: syntax.CallExpression, parameter: syntax.Parameter, kind: Type, target: Target
+    ) -> None:
+        """Raise an error if no argument can have the type that a parameter gets."""
+        bare = resolved(kind)
+        refused: tuple[type[Type], ...] = () if target.kind == "constructor" else BLOCKS
+        if parameter.direction:
+            refused = (*NO_VALUES, StringType, MatchKindType)
+        self.reporter.fail_if(
+            isinstance(bare, refused) and not isinstance(bare, DontCareType),
+            node.span,
+            f"'{parameter.name}' of '{target.name}' cannot be of type {kind}",
+        )
 
     def _check_static(
         self, value: syntax.Expression, parameter: syntax.Parameter, target: Target
@@ -132,12 +160,19 @@ class ArgumentChecker(ExpressionUser):
                 f"not {len(node.type_arguments)}",
             )
             for variable, reference in zip(own, node.type_arguments, strict=True):
-                target.bindings[variable] = self.expressions.types.resolve(reference, scope)
+                target.bindings[variable] = self.expressions.types.argument(
+                    reference, scope, wild=True
+                )
 
     def _match(self, node: syntax.CallExpression, target: Target) -> dict[str, syntax.Argument]:
         """Return the arguments by the names of the parameters that they go to."""
         parameters = target.parameters
         given: dict[str, syntax.Argument] = {}
+        self.reporter.fail_if(
+            len({argument.name is None for argument in node.arguments}) > 1,
+            node.span,
+            "either all arguments have names of parameters, or none",
+        )
         for position, argument in enumerate(node.arguments):
             self.reporter.fail_if(
                 argument.name is None and position >= len(parameters),
@@ -189,6 +224,8 @@ class ArgumentChecker(ExpressionUser):
         actual = type_of(checked)
         if isinstance(known, BlockTypeType) and isinstance(actual, BlockTypeType):
             self._check_block(checked, known, actual, bindings)
+        elif isinstance(known, BLOCKS) and not isinstance(actual, type(known)):
+            raise self.reporter.fail(value.span, f"this has type {actual}, but {known} is expected")
         elif has_variables(formal) and not unify(formal, actual, bindings):
             message = f"this has type {actual}, but {substitute(formal, bindings)} is expected"
             self.reporter.fail_if(not isinstance(actual, IntegerType), value.span, message)

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.arguments import ArgumentChecker, Signature, is_optional
+from weft.switch.compiler.check.core_externs import check_core_call
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Overloads, Scope, TypeEntry, closest
+from weft.switch.compiler.check.type_rules import has_unsized
 from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -83,7 +86,13 @@ class CallChecker(ExpressionUser):
                     self._specialized(node.target, chosen)
                 if callee.name == "static_assert":
                     self._static_assert(node)
+                check_core_call(self.reporter, node, node.target, None, self.context.place)
             case syntax.ActionDeclaration():
+                self.reporter.fail_if(
+                    self.context.place not in ("control", "action"),
+                    node.span,
+                    "an action can only be called in a control or an action",
+                )
                 self.reporter.fail_if(
                     symbol is self.checked_action, node.span, f"action '{callee.name}' calls itself"
                 )
@@ -160,12 +169,14 @@ class CallChecker(ExpressionUser):
         name = callee.name
         match kind:
             case TableType() if name == "apply":
+                self._check_place(node, "table", "control")
                 node.target = Target("table", kind.declaration.name, kind.declaration, base)
                 node.type = node.target.returns = ApplyResultType(kind.declaration)
                 self.reporter.fail_if(
                     node.arguments, node.span, "a table's apply() takes no arguments"
                 )
             case BlockTypeType() if name == "apply":
+                self._check_place(node, kind.kind, kind.kind)
                 node.target = self.arguments.bind(
                     node, Target(kind.kind, kind.name, kind.declaration, base), scope, None
                 )
@@ -180,6 +191,12 @@ class CallChecker(ExpressionUser):
                 self._stack_method(node, callee, scope)
             case _:
                 raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
+
+    def _check_place(self, node: syntax.CallExpression, what: str, place: str) -> None:
+        wanted = "a control's apply block" if place == "control" else "a parser's state"
+        self.reporter.fail_if(
+            self.context.place != place, node.span, f"a {what} can only be applied in {wanted}"
+        )
 
     def _extern_method(
         self, node: syntax.CallExpression, callee: syntax.MemberAccess, kind: ExternType,
@@ -207,9 +224,11 @@ class CallChecker(ExpressionUser):
         target = Target("extern_method", callee.name, chosen, callee.base, bindings=bindings)
         node.target = self.arguments.bind(node, target, scope, expected)
         node.type = node.target.returns
+        check_core_call(self.reporter, node, node.target, kind, self.context.place)
 
     def _size(self, node: syntax.CallExpression, kind: Type, name: str) -> None:
-        size = size_in_bits(kind)
+        self.reporter.fail_if(node.arguments, node.span, f"{name}() takes no arguments")
+        size = None if has_unsized(kind) else size_in_bits(kind)
         if size is None:
             raise self.reporter.fail(node.span, f"{kind} has no size")
         if name.startswith("min") and isinstance(kind, StructType):
@@ -278,6 +297,7 @@ class CallChecker(ExpressionUser):
             node.span,
             f"{kind} has constructor parameters; instantiate it first",
         )
+        self._check_place(node, kind.kind, kind.kind)
         node.target = self.arguments.bind(
             node, Target(kind.kind, kind.name, block, None), scope, None
         )
@@ -287,7 +307,7 @@ class CallChecker(ExpressionUser):
         self, node: syntax.CallExpression, callee: syntax.TypeExpression, scope: Scope
     ) -> None:
         reference = callee.reference
-        kind = self.expressions.types.resolve(reference, scope)
+        kind = self.expressions.types.resolve(reference, scope, wild=True, inferred=True)
         if kind == UNKNOWN:
             raise Abandon
         entry = scope.find(getattr(reference, "name", ""))
@@ -320,6 +340,18 @@ class CallChecker(ExpressionUser):
             f"{kind.name} needs type arguments for <{', '.join(unbound)}>",
         )
 
+    def _check_action_data(self, target: Target) -> None:
+        """Report an error for what an entry or default action gives to a parameter without a
+        direction, unless it is known at compile time."""
+        for parameter, value in zip(target.parameters, target.arguments, strict=True):
+            if value is not None and not parameter.direction:
+                self.reporter.error_if(
+                    value.constant is None and not is_static(value),
+                    value.span,
+                    f"'{parameter.name}' of '{target.name}' has no direction: its value must be "
+                    "known at compile time",
+                )
+
     def check_action_reference(
         self, reference: syntax.ActionReference, scope: Scope, complete: bool
     ) -> syntax.ActionDeclaration | None:
@@ -348,11 +380,14 @@ class CallChecker(ExpressionUser):
             signature.parameters[:count], signature.types[:count], VOID, []
         )
         try:
-            call.target = self.arguments.bind(
-                call, Target("action", symbol.name, reference), scope, None
-            )
+            with self.context.inside("action"):
+                call.target = self.arguments.bind(
+                    call, Target("action", symbol.name, reference), scope, None
+                )
         except Abandon:
             return symbol
+        if complete:
+            self._check_action_data(call.target)
         call.target.declaration = symbol
         call.type = VOID
         return symbol

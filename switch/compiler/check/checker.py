@@ -10,22 +10,27 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.check.arguments import ArgumentChecker
+from weft.switch.compiler.annotations import ParseAnnotation, key_values
+from weft.switch.compiler.check.arguments import ArgumentChecker, is_optional
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
 from weft.switch.compiler.check.scope import CheckContext, Overloads, Scope, TypeEntry, with_types
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
-from weft.switch.compiler.diagnostics import Abandon, Reporter
+from weft.switch.compiler.check.type_rules import alias_problem, parameter_problem, return_problem
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
+    BOOL,
+    INTEGER,
+    STRING,
     UNKNOWN,
     VOID,
     Bindings,
     BitType,
     BlockTypeType,
-    BoolType,
     CallableType,
     EnumType,
     ExternType,
@@ -36,19 +41,16 @@ from weft.switch.compiler.types import (
     StructType,
     Type,
     TypeVariable,
-    UnknownType,
     is_varbit,
 )
-
-_NEW_TYPE_BASES = (BitType, IntType, BoolType, SerializableEnumType, NewType, UnknownType)
-"""What ``type`` takes (specification, section "Type nesting rules")."""
 
 
 class Checker:
     """A checker checks a program; `context` then knows its errors, match kinds and global names."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, parse_annotation: ParseAnnotation) -> None:
         self.reporter = reporter
+        self.parse_annotation = parse_annotation
         self.context = CheckContext(reporter)
         self.expressions = ExpressionChecker(
             self.context, lambda node, scope, expected: self.calls.check(node, scope, expected)
@@ -91,15 +93,38 @@ class Checker:
         self.context.broken |= program.broken
         for node in program.declarations:
             self.declaration(node, self.context.globals)
+        main = self.context.globals.symbols.get("main")
+        self.reporter.error_if(
+            isinstance(main, syntax.Instantiation) and not isinstance(main.type, PackageTypeType),
+            main.name_span if isinstance(main, syntax.Instantiation) else NOWHERE,
+            "'main' must be an instance of a package",
+        )
 
     def declaration(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         """Check a declaration in a scope; after an error in it the next can be checked too."""
+        for annotation in getattr(node, "annotations", ()):
+            if annotation.bracket == "[":
+                self._annotation(annotation, scope)
         self.context.attempt(self._methods, node, scope)
+
+    def _annotation(self, annotation: syntax.Annotation, scope: Scope) -> None:
+        """Check that the values in a structured annotation are known."""
+        pairs = key_values(annotation, self.parse_annotation)
+        values = [value for _, value, _ in pairs] if pairs else self.parse_annotation(annotation)
+        for value in values:
+            with suppress(Abandon):
+                found = self.expressions.check(value, scope)
+                self.reporter.fail_if(
+                    found.constant is None or found.type not in (STRING, INTEGER, BOOL),
+                    value.span,
+                    f"what stands in @{annotation.name}[] must be known at compile time, and be a "
+                    "string, an int or a bool",
+                )
 
     # Types
 
     def _struct(self, node: syntax.Struct, scope: Scope) -> Type:
-        variables, inner = self.context.type_variables(node.type_parameters, scope)
+        variables, inner = self.context.type_variables(node, node.type_parameters, scope)
         fields: dict[str, Type] = {}
         for item in node.fields:
             item.type = UNKNOWN
@@ -168,12 +193,9 @@ class Checker:
             kind = declared.type
         else:
             kind = self.expressions.types.resolve(node.reference, scope)
+        problem = alias_problem(kind, node.is_new_type)
+        self.reporter.fail_if(problem, node.reference.span, problem)
         if node.is_new_type:
-            self.reporter.fail_if(
-                not isinstance(kind, _NEW_TYPE_BASES),
-                node.reference.span,
-                f"'type' makes a new type of bit<N>, int<N>, bool or such a type, not of {kind}",
-            )
             kind = NewType(node.name, kind, node)
         self.context.declare(scope, node, TypeEntry(kind, node))
 
@@ -186,31 +208,47 @@ class Checker:
 
     # Parameters and signatures
 
-    def parameters(self, parameters: list[syntax.Parameter], scope: Scope) -> list[Type]:
-        """Resolve the types of parameters."""
+    def parameters(self, parameters: list[syntax.Parameter], scope: Scope, of: str) -> list[Type]:
+        """Resolve the types of parameters; `of` tells what has them (see `parameter_problem`)."""
         self.context.no_repeats(
             [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'"
         )
         for item in parameters:
-            item.type = self.expressions.types.resolve(item.reference, scope)
+            item.type = self.expressions.types.resolve(item.reference, scope, wild=of == "package")
+            problem = parameter_problem(item, item.type, of)
+            self.reporter.error_if(problem, item.span, problem)
             if item.default is not None:
-                self.reporter.error_if(
-                    item.direction in ("out", "inout"),
-                    item.default.span,
-                    f"an '{item.direction}' parameter cannot have a default value",
-                )
-                item.default = self.expressions.check(item.default, scope, item.type)
+                item.default = self._default_value(item, item.default, scope)
             self.reporter.error_if(
-                item.direction
-                and isinstance(item.type, (ExternType, BlockTypeType, PackageTypeType)),
+                is_optional(item) and of in ("action", "function", "block"),
                 item.span,
-                f"a parameter of type {item.type} cannot have a direction",
+                "@optional parameters are for what has no body: packages, externs, and types of "
+                "parsers and controls",
             )
         return [type_of(item) for item in parameters]
 
+    def _default_value(
+        self, parameter: syntax.Parameter, value: syntax.Expression, scope: Scope
+    ) -> syntax.Expression:
+        self.reporter.error_if(
+            parameter.direction in ("out", "inout"),
+            value.span,
+            f"an '{parameter.direction}' parameter cannot have a default value",
+        )
+        self.reporter.error_if(
+            is_optional(parameter), value.span, "an @optional parameter has no default value"
+        )
+        value = self.expressions.check(value, scope, parameter.type)
+        self.reporter.fail_if(
+            value.constant is None and not is_static(value),
+            value.span,
+            f"the default value of '{parameter.name}' must be known at compile time",
+        )
+        return value
+
     def _prototype(
         self, node: syntax.SyntaxNode, prototype: syntax.Prototype, scope: Scope,
-        variables: list[TypeVariable],
+        variables: list[TypeVariable], of: str,
     ) -> Type:  # fmt: skip
         """Make something with a prototype known to calls; return the type that it returns."""
         returns = (
@@ -218,8 +256,12 @@ class Checker:
             if prototype.returns is None
             else self.expressions.types.resolve(prototype.returns, scope)
         )
+        if prototype.returns is not None:
+            self.reporter.error_if(
+                return_problem(returns), prototype.returns.span, f"nothing returns a {returns}"
+            )
         self.arguments.declare(
-            node, prototype.parameters, self.parameters(prototype.parameters, scope), returns,
+            node, prototype.parameters, self.parameters(prototype.parameters, scope, of), returns,
             variables,
         )  # fmt: skip
         return returns
@@ -241,12 +283,12 @@ class Checker:
             self.context.declare(scope, node, Overloads([node]))
 
     def _extern_function(self, node: syntax.ExternFunction, scope: Scope) -> None:
-        variables, inner = self.context.type_variables(node.prototype.type_parameters, scope)
-        self._prototype(node, node.prototype, inner, variables)
+        variables, inner = self.context.type_variables(node, node.prototype.type_parameters, scope)
+        self._prototype(node, node.prototype, inner, variables, "extern")
         self._overload(node, scope)
 
     def _extern_object(self, node: syntax.ExternObject, scope: Scope) -> None:
-        variables, inner = self.context.type_variables(node.type_parameters, scope)
+        variables, inner = self.context.type_variables(node, node.type_parameters, scope)
         self.context.declare(
             scope, node, TypeEntry(ExternType(node.name, tuple(variables), node), node, variables)
         )
@@ -260,9 +302,23 @@ class Checker:
                 f"'{method.name}' is declared twice in extern '{node.name}' with parameters of the "
                 "same names: no call could tell them apart",
             )
+            self.reporter.error_if(
+                method.is_abstract and method.name in [name for name, _ in seen],
+                method.name_span,
+                f"the abstract method '{method.name}' is overloaded",
+            )
             seen.append(which)
-            own, place = self.context.type_variables(method.prototype.type_parameters, inner)
-            self._prototype(method, method.prototype, place, own)
+            own, place = self.context.type_variables(
+                method, method.prototype.type_parameters, inner
+            )
+            of = "extern constructor" if method.is_constructor else "extern"
+            self._prototype(method, method.prototype, place, own, of)
+            self.reporter.error_if(
+                method.name == node.name and not method.is_constructor,
+                method.name_span,
+                f"'{method.name}' has the name of its extern, so it is a constructor, which gives "
+                "nothing, not even void",
+            )
             if method.is_constructor:
                 self.reporter.error_if(
                     method.name != node.name,
@@ -272,9 +328,10 @@ class Checker:
                 self.arguments.signatures[id(method)].variables = list(variables)
 
     def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
-        variables, inner = self.context.type_variables(node.type_parameters, scope)
+        variables, inner = self.context.type_variables(node, node.type_parameters, scope)
+        of = "package" if isinstance(node, syntax.PackageType) else "block type"
         self.arguments.declare(
-            node, node.parameters, self.parameters(node.parameters, inner), VOID, variables
+            node, node.parameters, self.parameters(node.parameters, inner, of), VOID, variables
         )
         kind = (
             PackageTypeType(node.name, tuple(variables), node)
@@ -287,7 +344,7 @@ class Checker:
 
     def _action(self, node: syntax.ActionDeclaration, scope: Scope) -> None:
         inner = Scope(scope)
-        types = self.parameters(node.parameters, scope)
+        types = self.parameters(node.parameters, scope, "action")
         directionless = False
         for item in node.parameters:
             self.reporter.error_if(
@@ -307,7 +364,7 @@ class Checker:
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
             self.generic[id(node)] = copy.deepcopy(node)
-        variables, inner = self.context.type_variables(node.prototype.type_parameters, scope)
+        variables, inner = self.context.type_variables(node, node.prototype.type_parameters, scope)
         self._function_body(node, inner, variables)
         self._overload(node, scope)
 
@@ -325,7 +382,7 @@ class Checker:
     def _function_body(
         self, node: syntax.Function, scope: Scope, variables: list[TypeVariable]
     ) -> None:
-        returns = self._prototype(node, node.prototype, scope, variables)
+        returns = self._prototype(node, node.prototype, scope, variables, "function")
         body_scope = Scope(scope)
         for item in node.prototype.parameters:
             self.context.declare(body_scope, item)
@@ -338,10 +395,10 @@ class Checker:
         )
 
     def _body(self, body: syntax.Block, scope: Scope, place: str, returns: Type) -> None:
-        before = self.statements.place, self.statements.returns
-        self.statements.place, self.statements.returns = place, returns
-        self.statements.check_all(body.statements, Scope(scope))
-        self.statements.place, self.statements.returns = before
+        before, self.statements.returns = self.statements.returns, returns
+        with self.context.inside(place):
+            self.statements.check_all(body.statements, Scope(scope))
+        self.statements.returns = before
 
     # Instances
 
@@ -356,12 +413,21 @@ class Checker:
             node.reference.span.to(node.name_span), callee, [], node.arguments
         )
         node.call, node.type = call, self.expressions.check(call, scope).type
-        self.reporter.fail_if(
-            scope is self.context.globals and isinstance(node.type, BlockTypeType),
-            node.span,
-            f"{node.type} cannot be instantiated outside of a parser, control or package",
-        )
+        problem = self._misplaced(node.type)
+        self.reporter.fail_if(problem, node.span, f"{node.type} cannot be instantiated {problem}")
         self.context.declare(scope, node)
+
+    def _misplaced(self, kind: Type | None) -> str:
+        """Return where it is that nothing of a type can be instantiated; empty if it can."""
+        place = self.context.place.removesuffix(" head")
+        match kind:
+            case BlockTypeType() if not place:
+                return "outside of a parser, control or package"
+            case BlockTypeType() if kind.kind != place:
+                return f"in a {place}"
+            case PackageTypeType() if place:
+                return f"in a {place}, but only outside of all blocks"
+        return ""
 
     # Parsers and controls
 
@@ -373,12 +439,10 @@ class Checker:
             node.name_span,
             f"a {node.kind} with a body cannot have type parameters",
         )
-        types = self.parameters(node.parameters, scope)
-        constructor = self.parameters(node.constructor_parameters, scope)
-        for parameter in node.constructor_parameters:
-            self.reporter.error_if(
-                parameter.direction, parameter.span, "a parameter of a constructor has no direction"
-            )
+        types = self.parameters(node.parameters, scope, "block")
+        constructor = self.parameters(
+            node.constructor_parameters, scope, f"{node.kind} constructor"
+        )
         self.arguments.declare(node, node.parameters, types, VOID, [])
         # The constructor's signature is kept under the list of its parameters.
         self.arguments.declare(
@@ -390,8 +454,9 @@ class Checker:
             self.context.declare(outer, parameter)
         inner = Scope(outer, hides_parameters=True)
         node.type = kind = BlockTypeType(node.name, node.kind, (), node)
-        for item in node.locals:
-            self.declaration(item, inner)
+        with self.context.inside(f"{node.kind} head"):
+            for item in node.locals:
+                self.declaration(item, inner)
         if isinstance(node, syntax.ParserDeclaration):
             self.parsers.check(node, inner)
         else:

@@ -24,6 +24,7 @@ from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
     INTEGER,
+    MATCH_KIND,
     STRING,
     BitType,
     CallableType,
@@ -144,6 +145,9 @@ class ExpressionChecker:
             node.constant = False if bare == BOOL else 0
 
     def _name(self, node: syntax.Name, scope: Scope, expected: Type | None) -> None:
+        if node.name in self.context.match_kinds and scope.find(node.name) is None:
+            _set(node, MATCH_KIND, node.name)
+            return
         symbol = self.context.symbol(node, scope)
         match symbol:
             case TypeEntry():
@@ -165,6 +169,10 @@ class ExpressionChecker:
     # Composite values
 
     def _list(self, node: syntax.ListExpression, scope: Scope, expected: Type | None) -> None:
+        for item in node.items[:-1]:
+            self.reporter.fail_if(
+                isinstance(item, syntax.Dots), item.span, "'...' can only be the last in a list"
+            )
         bare = resolved(expected) if expected is not None else None
         types = None if bare is None else written_types(bare, len(node.items))
         wanted: list[Type | None] = [None] * len(node.items) if types is None else [*types]
@@ -181,7 +189,7 @@ class ExpressionChecker:
             self.check(item, scope, kind) for item, kind in zip(node.items, wanted, strict=True)
         ]
         node.type = expected
-        if not isinstance(bare, (StructType, StackType, ListType)):
+        if not isinstance(bare, (StructType, StackType, ListType)) or is_union(bare):
             node.type = TupleType(tuple(type_of(item) for item in node.items))
         _note_constant(node, node.items)
 

@@ -16,6 +16,7 @@ from weft.switch.compiler.types import (
     ErrorType,
     IntegerType,
     IntType,
+    NewType,
     SerializableEnumType,
     StackType,
     StructType,
@@ -29,8 +30,7 @@ from weft.switch.compiler.types import (
 
 
 class MemberChecker:
-    """A member checker checks parts of values. `in_parser` tells whether a parser's states are
-    being checked."""
+    """A member checker checks parts of values."""
 
     def __init__(
         self, context: CheckContext, types: TypeResolver, check: Check,
@@ -41,7 +41,6 @@ class MemberChecker:
         self.types = types
         self.check = check
         self.constant_integer = constant_integer
-        self.in_parser = False
 
     def member(self, node: syntax.MemberAccess, scope: Scope) -> None:
         """Check ``base.name``, and note its type and known value."""
@@ -86,7 +85,7 @@ class MemberChecker:
             f"an array has no '{node.name}'",
         )
         self.reporter.fail_if(
-            node.name in ("next", "last", "lastIndex") and not self.in_parser,
+            node.name in ("next", "last", "lastIndex") and self.context.place != "parser",
             node.name_span,
             f"'{node.name}' of a header stack can only be used in a parser",
         )
@@ -158,6 +157,11 @@ class MemberChecker:
         """Check ``base[high:low]`` or ``base[low +: width]``, and note its type and known value."""
         node.base = self.check(node.base, scope)
         kind = base_type(type_of(node.base))
+        if isinstance(type_of(node.base), NewType):
+            raise self.reporter.fail(
+                node.span,
+                f"a slice of {type_of(node.base)} is not possible; cast it to {kind} first",
+            )
         if node.low_and_width and self._moving_slice(node, kind, scope):
             return
         low = self.constant_integer(node.low, scope)
@@ -205,6 +209,14 @@ class MemberChecker:
 
     def check_writable(self, node: syntax.Expression) -> None:
         """Report an error unless `node` is an l-value (specification, section "L-values")."""
+        base = node
+        if isinstance(base, syntax.Slice):
+            base = base.base
+        self.reporter.fail_if(
+            isinstance(base, syntax.Index) and isinstance(base.base.type, TupleType),
+            node.span,
+            "an element of a tuple cannot be assigned to, only the whole tuple",
+        )
         base = node
         while isinstance(base, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
             of_stack = isinstance(base.base.type, StackType)

@@ -22,6 +22,7 @@ from weft.switch.compiler.types import (
     IntegerType,
     IntType,
     InvalidHeaderType,
+    MatchKindType,
     NewType,
     RecordType,
     SerializableEnumType,
@@ -269,7 +270,9 @@ class OperationChecker:
         kind = resolved(type_of(node.left))
         comparable = (
             scalar_width(kind) is not None
-            or isinstance(kind, (IntegerType, StringType, StructType, TupleType, StackType))
+            or isinstance(
+                kind, (IntegerType, StringType, MatchKindType, StructType, TupleType, StackType)
+            )
         ) and not isinstance(kind, ActionEnumType)
         self.reporter.fail_if(
             not comparable or type_of(node.left) != type_of(node.right),
@@ -328,6 +331,8 @@ class OperationChecker:
             self._no_new_type(side, node.operator)
         left, right = type_of(node.left), type_of(node.right)
         kind = numeric(self.reporter, node.left, f"the left operand of '{node.operator}'")
+        if node.operator in ("/", "%"):
+            self._check_divisor(node)
         numeric(self.reporter, node.right, f"the right operand of '{node.operator}'")
         self.reporter.fail_if(
             left != right,
@@ -355,6 +360,22 @@ class OperationChecker:
         self._fold(node)
         if node.operator in ("/", "%") and isinstance(kind, BitType) and node.constant is None:
             self._reduce_division(node)
+
+    def _check_divisor(self, node: syntax.Binary) -> None:
+        divisor = node.right
+        if isinstance(divisor, syntax.CastExpression) and divisor.reference is None:
+            divisor = divisor.operand  # the number as it is written
+        value = divisor.constant
+        self.reporter.fail_if(
+            value is None and not is_static(divisor),
+            divisor.span,
+            f"the right operand of '{node.operator}' must be known at compile time",
+        )
+        self.reporter.fail_if(
+            isinstance(value, int) and value < 0,
+            divisor.span,
+            f"the right operand of '{node.operator}' cannot be negative",
+        )
 
     def _reduce_division(self, node: syntax.Binary) -> None:
         """Turn a division by a power of two into a shift, or its rest into a mask. There are no

@@ -12,12 +12,12 @@ from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
-    IntegerType,
     IntType,
     SetType,
     StructType,
     TupleType,
     Type,
+    VarbitType,
     base_type,
     member_types,
     resolved,
@@ -107,6 +107,34 @@ def _flattened(types: list[Type]) -> list[Type]:
     return found
 
 
+def _can_be_selected(kind: Type) -> bool:
+    """Return whether a select may have a key of a type."""
+    bare = resolved(kind)
+    if isinstance(bare, TupleType):
+        return all(map(_can_be_selected, bare.elements))
+    return scalar_width(bare) is not None and not isinstance(base_type(bare), VarbitType)
+
+
+def _can_end(node: syntax.ParserDeclaration) -> bool:
+    """Return whether a transition of a state that is reached leads to accept or reject. That of a
+    select without a default case leads to reject."""
+    reached = node.reachable()
+    names = {state.name for state in node.states}
+    for state in node.states:
+        if state.name in reached:
+            cases = state.transition.cases if state.transition is not None else None
+            if not names.issuperset(state.next_states() or ["reject"]):
+                return True
+            if cases is not None and not any(_takes_all(case.keyset) for case in cases):
+                return True
+    return False
+
+
+def _takes_all(keyset: syntax.Expression) -> bool:
+    items = keyset.items if isinstance(keyset, syntax.TupleKeyset) else [keyset]
+    return all(isinstance(item, syntax.AnyKeyset) for item in items)
+
+
 @dataclass(eq=False)
 class ParserChecker(ExpressionUser):
     """A parser checker checks the states of parsers, and their value sets."""
@@ -129,6 +157,12 @@ class ParserChecker(ExpressionUser):
         node.size = self.expressions.static_number(
             node.size, scope, "expected a number that is known at compile time"
         )
+        size = node.size.constant
+        self.reporter.fail_if(
+            isinstance(size, int) and size < 1,
+            node.size.span,
+            f"the size of a value set must be at least 1, not {size}",
+        )
         node.type = SetType(element)
         self.context.declare(scope, node)
 
@@ -137,17 +171,25 @@ class ParserChecker(ExpressionUser):
         given = [(state.name, state.name_span) for state in node.states]
         names = {"accept", "reject", *(name for name, _ in given)}
         self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
+        for name, span in given:
+            self.reporter.error_if(
+                name in scope.symbols, span, f"the parser declares '{name}' otherwise, too"
+            )
         self.reporter.error_if(
             "start" not in names, node.name_span, f"parser '{node.name}' has no state 'start'"
         )
-        self.statements.place, self.expressions.members.in_parser = "parser", True
-        for state in node.states:
-            inner = Scope(scope)
-            self.statements.check_all(state.statements, inner)
-            if state.transition is not None:
-                self._transition(state.transition, inner, names)
-        self.statements.place, self.expressions.members.in_parser = "control", False
+        with self.context.inside("parser"):
+            for state in node.states:
+                inner = Scope(scope)
+                self.statements.check_all(state.statements, inner)
+                if state.transition is not None:
+                    self._transition(state.transition, inner, names)
         self._unreachable(node)
+        self.reporter.error_if(
+            "start" in names and not _can_end(node),
+            node.name_span,
+            f"no state of parser '{node.name}' that is reached leads to accept or reject",
+        )
 
     def _state(self, name: str, span: Span, names: set[str]) -> None:
         if name not in names:
@@ -163,9 +205,7 @@ class ParserChecker(ExpressionUser):
             return
         for key in node.keys:
             kind = type_of(key)
-            if isinstance(kind, IntegerType) or (
-                scalar_width(kind) is None and not isinstance(kind, (TupleType, StructType))
-            ):
+            if not _can_be_selected(kind):
                 self.reporter.error(key.span, f"a value of type {kind} cannot be selected on")
                 return
         types = [type_of(key) for key in node.keys]

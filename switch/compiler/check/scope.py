@@ -1,9 +1,11 @@
 """Scopes, and what names of types stand for."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
+from weft.switch.compiler.check.type_rules import field_problem, nesting_problem
 from weft.switch.compiler.constants import MAXIMUM_BITS
 from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
 from weft.switch.compiler.types import (
@@ -21,7 +23,6 @@ from weft.switch.compiler.types import (
     ErrorType,
     IntType,
     ListType,
-    SerializableEnumType,
     StackType,
     StructType,
     TupleType,
@@ -30,7 +31,6 @@ from weft.switch.compiler.types import (
     UnknownType,
     VarbitType,
     base_type,
-    is_header,
     is_header_stack,
     member_types,
     resolved,
@@ -103,6 +103,9 @@ class CheckContext:
         self.match_kinds: list[str] = []
         self.enums: list[syntax.Enum] = []
         self.broken: set[str] = set()  # names of declarations with errors, reported already
+        self.place = ""
+        """Whose code is checked: parser, control (its apply block), action, function, or what a
+        parser or control declares, parser head and control head; empty outside of all."""
         self._next_scope = 0
 
     def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
@@ -124,6 +127,15 @@ class CheckContext:
             if isinstance(node, syntax.Declaration) and node.name not in scope.symbols:
                 self.broken.add(node.name)
 
+    @contextmanager
+    def inside(self, place: str) -> Iterator[None]:
+        """Check the code of a parser, control, action or function in the block."""
+        before, self.place = self.place, place
+        try:
+            yield
+        finally:
+            self.place = before
+
     def no_repeats(
         self, names: Iterable[tuple[str, Span]], message: str, known: Iterable[str] = ()
     ) -> None:
@@ -133,8 +145,15 @@ class CheckContext:
             self.reporter.error_if(name in seen, span, message.format(name))
             seen.add(name)
 
-    def type_variables(self, names: list[str], scope: Scope) -> tuple[list[TypeVariable], Scope]:
-        """Return new type variables, and a scope inside another in which they have their names."""
+    def type_variables(
+        self, node: syntax.Declaration, names: list[str], scope: Scope
+    ) -> tuple[list[TypeVariable], Scope]:
+        """Return new type variables for the type parameters of a declaration, and a scope inside
+        another in which they have their names."""
+        self.no_repeats(
+            [(name, node.name_span) for name in names],
+            f"'{node.name}' has two type parameters '{{}}'",
+        )
         self._next_scope += 1
         variables = [TypeVariable(name, self._next_scope) for name in names]
         return variables, with_types(scope, variables, variables)
@@ -182,17 +201,6 @@ def _can_be_in_array(kind: Type) -> bool:
     return isinstance(bare, _IN_ARRAYS)
 
 
-def _can_be_in_header(kind: Type) -> bool:
-    """Return whether a header, or a struct in a header, may have a field of a type (specification,
-    section "Type nesting rules")."""
-    bare = resolved(kind)
-    if isinstance(bare, StructType):
-        return bare.kind == "struct" and all(map(_can_be_in_header, bare.fields.values()))
-    return isinstance(
-        bare, (BitType, IntType, BoolType, SerializableEnumType, TypeVariable, UnknownType)
-    )
-
-
 def _count_fields(kind: Type) -> int:
     """Return the number of fields of a type, at least 1. Counting ends where there are too many."""
     bare = resolved(kind)
@@ -213,13 +221,33 @@ class TypeResolver:
     context: CheckContext
     constant: Callable[[syntax.Expression, Scope], int]
 
-    def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
+    def resolve(
+        self, reference: syntax.TypeReference, scope: Scope, *, wild: bool = False,
+        inferred: bool = False,
+    ) -> Type:  # fmt: skip
         """Return the type that `reference` names; report an error and raise `Abandon` if there is
-        none."""
-        kind = self._resolve(reference, scope)
+        none.
+
+        Its type arguments may be ``_`` if it is `wild`, and left out if they are `inferred`.
+        """
+        kind = self._resolve(reference, scope, wild, inferred)
         if not isinstance(reference, syntax.BaseTypeReference):
             self.check_count(kind, reference.span)
+            problem = nesting_problem(kind)
+            self.context.reporter.fail_if(problem, reference.span, problem)
         return kind
+
+    def argument(self, reference: syntax.TypeReference, scope: Scope, wild: bool) -> Type:
+        """Return the type that a type argument names; it may be ``_`` if it is `wild`."""
+        if isinstance(reference, syntax.BaseTypeReference) and reference.kind == "_":
+            self.context.reporter.fail_if(
+                not wild,
+                reference.span,
+                "'_' stands for a type only in what is instantiated or called, and in the "
+                "parameters of a package",
+            )
+            return DONT_CARE
+        return self.resolve(reference, scope)
 
     def check_count(self, kind: Type, span: Span) -> None:
         """Raise `Abandon` if a type has more fields than can be compiled."""
@@ -229,18 +257,19 @@ class TypeResolver:
             f"{kind} has more than {MOST_FIELDS} fields, those of its fields counted",
         )
 
-    def _resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:
+    def _resolve(
+        self, reference: syntax.TypeReference, scope: Scope, wild: bool, inferred: bool
+    ) -> Type:
         match reference:
             case syntax.BaseTypeReference():
                 return self._base(reference, scope)
             case syntax.StackTypeReference():
                 return self._stack(reference, scope)
             case syntax.TupleTypeReference():
-                if reference.is_list:
-                    return ListType(self.resolve(reference.elements[0], scope))
-                return TupleType(tuple(self.resolve(item, scope) for item in reference.elements))
+                elements = [self.argument(item, scope, False) for item in reference.elements]
+                return ListType(elements[0]) if reference.is_list else TupleType(tuple(elements))
         assert isinstance(reference, syntax.NamedTypeReference)
-        return self._named(reference, scope)
+        return self._named(reference, scope, wild, inferred)
 
     def _base(self, reference: syntax.BaseTypeReference, scope: Scope) -> Type:
         if reference.width is None:
@@ -272,7 +301,9 @@ class TypeResolver:
         )
         return stack
 
-    def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
+    def _named(
+        self, reference: syntax.NamedTypeReference, scope: Scope, wild: bool, inferred: bool
+    ) -> Type:
         entry = scope.find(reference.name)
         if not isinstance(entry, TypeEntry):
             if reference.name in self.context.broken:
@@ -282,8 +313,14 @@ class TypeResolver:
                 reference.span,
                 f"'{reference.name}' is not a type{closest(reference.name, known)}",
             )
-        arguments = [self.resolve(item, scope) for item in reference.arguments]
-        if not arguments:  # if there are parameters, they are to be inferred
+        arguments = [self.argument(item, scope, wild) for item in reference.arguments]
+        if not arguments:
+            names = ", ".join(item.name for item in entry.parameters)
+            self.context.reporter.fail_if(
+                names and not inferred,
+                reference.span,
+                f"'{reference.name}' needs type arguments for <{names}>",
+            )
             return entry.type
         self.context.reporter.fail_if(
             len(arguments) != len(entry.parameters),
@@ -296,18 +333,8 @@ class TypeResolver:
     def check_field(self, kind: Type, owner: str, span: Span, name: str) -> None:
         """Report an error if a header, union or struct may not have such a field ("Type nesting
         rules")."""
-        bare = resolved(kind)
-        match owner:
-            case "header_union":
-                allowed = is_header(bare) or bare == UNKNOWN
-            case "header":
-                allowed = isinstance(bare, VarbitType) or _can_be_in_header(bare)
-            case _:
-                allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
-                    bare
-                ).__name__ not in ("ExternType", "BlockTypeType", "PackageTypeType", "ListType")
-        if not allowed:
-            what = owner.replace("_", " ")
-            self.context.reporter.error(
-                span, f"a {what} cannot have a field of type {kind}: '{name}'"
-            )
+        self.context.reporter.error_if(
+            field_problem(kind, owner),
+            span,
+            f"a {owner.replace('_', ' ')} cannot have a field of type {kind}: '{name}'",
+        )

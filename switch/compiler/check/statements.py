@@ -21,6 +21,7 @@ from weft.switch.compiler.types import (
     ListType,
     StackType,
     Type,
+    VarbitType,
     base_type,
     resolved,
     scalar_width,
@@ -34,7 +35,6 @@ class StatementChecker(ExpressionUser):
     """A statement checker checks the statements of one place: a parser, an action, a function or a
     control's body."""
 
-    place: str = field(default="control", init=False)  # or parser, action, function
     returns: Type = field(default=VOID, init=False)
     loops: int = field(default=0, init=False)  # that the statement is inside of
 
@@ -117,16 +117,6 @@ class StatementChecker(ExpressionUser):
         self.expressions.check(node.call, scope)
         kind = node.call.target.kind
         self.reporter.fail_if(kind == "constructor", node.span, "an instance needs a name")
-        self.reporter.fail_if(
-            kind in ("table", "control") and self.place != "control",
-            node.span,
-            f"a {kind} can only be applied in a control's apply block",
-        )
-        self.reporter.fail_if(
-            kind == "parser" and self.place != "parser",
-            node.span,
-            "a parser can only be applied in a parser's state",
-        )
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
         with suppress(Abandon):
@@ -155,9 +145,9 @@ class StatementChecker(ExpressionUser):
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
         self.reporter.fail_if(
-            self.place in ("parser", "function"),
+            self.context.place in ("parser", "function"),
             node.span,
-            f"'exit' cannot stand in a {self.place}",
+            f"'exit' cannot stand in a {self.context.place}",
         )
 
     def _leave(self, node: syntax.SyntaxNode, scope: Scope) -> None:
@@ -220,7 +210,7 @@ class StatementChecker(ExpressionUser):
 
     def _not_in_parser(self, node: syntax.SyntaxNode, what: str) -> None:
         self.reporter.fail_if(
-            self.place == "parser", node.span, f"'{what}' cannot stand in a parser"
+            self.context.place == "parser", node.span, f"'{what}' cannot stand in a parser"
         )
 
     def _switch(self, node: syntax.SwitchStatement, scope: Scope) -> None:
@@ -228,6 +218,11 @@ class StatementChecker(ExpressionUser):
         node.subject = self.expressions.check(node.subject, scope)
         kind = type_of(node.subject)
         if isinstance(kind, ActionEnumType):
+            self.reporter.fail_if(
+                not isinstance(node.subject, syntax.MemberAccess),
+                node.subject.span,
+                "action_run must be all that a switch is on",
+            )
             self._action_labels(node, kind)
         else:
             self._value_labels(node, kind, scope)
@@ -256,7 +251,9 @@ class StatementChecker(ExpressionUser):
             seen.add(name)
 
     def _value_labels(self, node: syntax.SwitchStatement, kind: Type, scope: Scope) -> None:
-        if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
+        if scalar_width(kind) is None or isinstance(
+            base_type(kind), (IntegerType, BoolType, VarbitType)
+        ):
             raise self.reporter.fail(
                 node.subject.span,
                 f"'switch' takes an action_run, a number with a width or an enum, not {kind}",

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.calls import CallChecker
+from weft.switch.compiler.check.entries import (
+    check_entry,
+    check_priorities,
+    check_repeated,
+    key_problem,
+)
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.parsers import check_keyset
 from weft.switch.compiler.check.scope import Scope, closest
@@ -14,10 +20,13 @@ from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
+    BitType,
     ExternType,
     IntegerType,
+    IntType,
     TableType,
     Type,
+    base_type,
     scalar_width,
 )
 
@@ -79,7 +88,8 @@ class TableChecker(ExpressionUser):
                 key.match_kind_span, f"'{key.match_kind}' is not a match kind{near}"
             )
         try:
-            key.expression = self.expressions.check(key.expression, scope)
+            with self.context.inside("control"):  # where the table is applied
+                key.expression = self.expressions.check(key.expression, scope)
         except Abandon:
             return None
         # What is no field, slice or mask has no name that the control plane could use.
@@ -92,6 +102,8 @@ class TableChecker(ExpressionUser):
         if scalar_width(kind) is None or isinstance(kind, IntegerType):
             self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
             return None
+        problem = key_problem(kind, key.match_kind)
+        self.reporter.error_if(problem, key.expression.span, problem)
         return kind
 
     def _property(self, node: syntax.TableDeclaration, item: syntax.Property, scope: Scope) -> None:
@@ -127,12 +139,14 @@ class TableChecker(ExpressionUser):
             )
         else:
             number = item.value.constant
-            is_known = isinstance(number, int) and number >= 0
+            least = 1 if item.name == "priority_delta" else 0
+            is_number = isinstance(base_type(kind), (BitType, IntType, IntegerType))
+            is_known = isinstance(number, int) and number >= least
             later = item.name == "size" and number is None and is_static(item.value)
             self.reporter.fail_if(
-                not (is_known or later),
+                not (is_number and (is_known or later)),
                 item.value.span,
-                f"'{item.name}' must be a number known at compile time",
+                f"'{item.name}' must be a number known at compile time, and at least {least}",
             )
 
     def _default_action(self, node: syntax.TableDeclaration, scope: Scope) -> None:
@@ -176,6 +190,10 @@ class TableChecker(ExpressionUser):
             f"'{name}' is @{annotation} and {consequence}",
         )
         action = self.calls.check_action_reference(reference, scope, complete=True)
+        meant = getattr(listed.call.callee, "declaration", None)
+        if action is not None and meant is not None and action is not meant:
+            self.reporter.error(span, _not_listed(node, name))
+            return None
         self._compare_bound(reference, listed)
         return action
 
@@ -201,6 +219,7 @@ class TableChecker(ExpressionUser):
         for entry in node.entries:
             try:
                 entry.keyset = check_keyset(self.expressions, entry.keyset, scope, types)
+                check_entry(self.reporter, node.keys, types, entry.keyset)
                 if entry.priority is not None:
                     entry.priority = self.expressions.static_number(
                         entry.priority, scope, "a priority is a number known at compile time"
@@ -214,6 +233,8 @@ class TableChecker(ExpressionUser):
                 continue
             not_for = ("defaultonly", "cannot be in an entry")
             self._listed_action(node, entry.action, entry.action.call.callee.span, not_for, scope)
+        check_repeated(self.reporter, node)
+        check_priorities(self.reporter, node)
 
 
 def _has_name(node: syntax.Expression) -> bool:

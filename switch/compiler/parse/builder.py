@@ -301,7 +301,7 @@ _DECLARATIONS: Rules = {
     "extern_object": lambda c: syntax.ExternObject(
         *declared(c), type_parameters_in(c), take(c, syntax.Method)
     ),
-    "method": lambda c: syntax.Method(*_of_prototype(c)),
+    "method": lambda c: syntax.Method(*_of_prototype(c), is_abstract=has_token(c, "ABSTRACT")),
     "constructor": _constructor,
     "action_declaration": lambda c: syntax.ActionDeclaration(*declared(c), list(c[-2]), c[-1]),
     "package_type": lambda c: syntax.PackageType(

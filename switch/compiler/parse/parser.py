@@ -14,6 +14,7 @@ from lark.lexer import Lexer, Token
 from weft.base.cache import cache_dir
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
+from weft.switch.compiler.parse.annotation_rules import OF_ONE_STRING, check_annotations
 from weft.switch.compiler.parse.builder import TREE_BUILDER
 from weft.switch.compiler.parse.preprocess import Preprocessed
 from weft.switch.compiler.parse.tokens import (
@@ -27,8 +28,6 @@ from weft.switch.compiler.raw_token import RawToken
 
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
 _STARTS = ["declaration", "expression_list"]
-_OF_ONE_STRING = ("name", "deprecated", "noWarn")
-"""Annotations that take one string, in round brackets."""
 
 
 class SourceToken(Token):
@@ -182,7 +181,7 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
         for token in chunk:
             if token.kind == "ANNOTATION":
                 _join_strings(token, strings)
-                _check_annotation(token, reporter)
+        check_annotations(chunk, reporter)
         _note_string(chunk, strings)
         if (node := _parse(chunk, "declaration", reporter)) is not None:
             declarations.append(node)
@@ -208,7 +207,7 @@ def _joined(tokens: list[RawToken], strings: dict[str, str]) -> str | None:
 def _join_strings(token: RawToken, strings: dict[str, str]) -> None:
     """Let an annotation of one string have it in one token, where it is put together by ``++``, or
     a constant of the program."""
-    if token.text in _OF_ONE_STRING and (text := _joined(token.body, strings)) is not None:
+    if token.text in OF_ONE_STRING and (text := _joined(token.body, strings)) is not None:
         span = token.body[0].span.to(token.body[-1].span)
         token.body = [RawToken("STRING_LITERAL", f'"{text}"', span)]
 
@@ -220,25 +219,6 @@ def _note_string(declaration: list[RawToken], strings: dict[str, str]) -> None:
         text = _joined(tokens[4:-1], strings)
         if text is not None:
             strings[tokens[2].text] = text
-
-
-def _check_annotation(token: RawToken, reporter: Reporter) -> None:
-    kinds = [item.kind for item in token.body]
-    reporter.error_if(
-        token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]),
-        token.span,
-        "@id takes one number in round brackets, like @id(1)",
-    )
-    reporter.error_if(
-        token.text == "name" and [item.text for item in token.body] == ['""'],
-        token.span,
-        "@name takes a name, not an empty string",
-    )
-    reporter.error_if(
-        token.text in _OF_ONE_STRING and (token.bracket != "(" or kinds != ["STRING_LITERAL"]),
-        token.span,
-        f'@{token.text} takes one string in round brackets, like @{token.text}("text")',
-    )
 
 
 def _declared_names(tokens: list[RawToken]) -> set[str]:

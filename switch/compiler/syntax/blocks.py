@@ -50,6 +50,7 @@ class Method(Declaration):
 
     prototype: Prototype
     is_constructor: bool = False
+    is_abstract: bool = False
 
 
 @dataclass(eq=False)
