@@ -104,7 +104,8 @@ def parameter_problem(parameter: syntax.Parameter, kind: Type, of: str) -> str:
     directed = bool(parameter.direction)
     constructs = of == "package" or of.endswith(" constructor")
     if directed and constructs:
-        return f"a parameter of a {of} has no direction"
+        what = "package" if of == "package" else "constructor"
+        return f"a parameter of a {what} has no direction"
     match bare:
         case VoidType():
             return f"a parameter cannot have type {kind}"
