@@ -76,10 +76,18 @@ class PlacedDocument:
 def opened(path: Path, endings: Sequence[str] = (".json",)) -> PlacedDocument:
     """Return the JSON document in a file. Raises InputError for what is none, and where a key is
     there twice."""
-    problem = f"{path} cannot be read"
-    with told_as_input(problem):
-        text = read_text(path, MOST_BYTES, endings=endings)
-    content = documents.parsed(text, f"{problem}: it is not valid JSON")
+    return placed(text_of(path, endings), path)
+
+
+def text_of(path: Path, endings: Sequence[str]) -> str:
+    """Return the text of a file. Raises InputError."""
+    with told_as_input(f"{path} cannot be read"):
+        return read_text(path, MOST_BYTES, endings=endings)
+
+
+def placed(text: str, path: Path) -> PlacedDocument:
+    """Return the document that a text of JSON describes. Raises InputError."""
+    content = documents.parsed(text, f"{path} cannot be read: it is not valid JSON")
     return PlacedDocument(path, content, lines_of(text, path))
 
 

@@ -51,8 +51,8 @@ class AskedByFile:
             fitting = {name: programs[files] for name, files in running.items()}
             self._files = checked_files(paths, fitting, kind)
         self._commands = {host.name: host.commands for host in topology.hosts if host.commands}
-        self.notes: list[str] = []
-        """What commands said that failed; a network is up all the same."""
+        self.notes = [*topology.left_out]
+        """What is not done, and what commands said that failed; a network is up all the same."""
 
     def write(self, switch: Callable[[str], SwitchHandle]) -> None:
         """Write the entries to the switches. Raises InputError with file and line where a switch

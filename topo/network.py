@@ -236,6 +236,8 @@ class Topology:
     """The number that switches have for the port to the controller."""
     priority_queues: int = 1
     """The queues of each port of a switch, of priorities from 0 on."""
+    left_out: tuple[str, ...] = ()
+    """What its file asks beside, and nothing does."""
 
     @cached_property
     def nodes(self) -> dict[str, Node]:

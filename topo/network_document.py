@@ -73,6 +73,8 @@ class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     multicast groups, clone sessions."""
     commands: dict[str, list[str]] = {}
     """By host, commands that its shell runs once the network is up."""
+    left_out: list[str] = msgspec.field(default_factory=list, name="left-out")
+    """What the file that this was made from asks beside, and nothing does; it is told."""
     defaults: Figures = msgspec.field(default_factory=Figures)
     links: list[LinkDocument] = []
 

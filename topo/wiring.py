@@ -123,6 +123,7 @@ class _Build:
             ),
             tuple(links),
             document=msgspec.json.encode(document).decode(),
+            left_out=tuple(document.left_out),
         )  # fmt: skip
         found = with_cpu_port(found, document.cpu_port)
         return with_priority_queues(found, document.priority_queues)

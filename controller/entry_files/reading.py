@@ -3,17 +3,23 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from weft.base.placed import opened
+from weft.base.placed import placed, text_of
 from weft.controller.client import LoadableProgram
+from weft.controller.entry_files.commands_file import CommandsFile
 from weft.controller.entry_files.entry_file import EntryFile
-from weft.controller.entry_files.paper import paper_switch
 from weft.controller.entry_files.runtime_json import RuntimeJson
 from weft.topo.switch_kinds import SwitchKind
+
+ENDINGS = (".json", ".txt")
+"""What names of such files end in."""
 
 
 def read_entry_file(path: Path) -> EntryFile:
     """Return the content of a file. Raises InputError for what is no such file."""
-    return RuntimeJson(opened(path))
+    text = text_of(path, ENDINGS)
+    if text.lstrip().startswith("{"):
+        return RuntimeJson(placed(text, path))
+    return CommandsFile(path, text)
 
 
 def checked_files(
@@ -27,8 +33,7 @@ def checked_files(
     """
     found: dict[str, list[EntryFile]] = {}
     for switch, some in paths.items():
-        paper = paper_switch(switch, programs[switch], kind)
         found[switch] = [read_entry_file(Path(path)) for path in some]
         for each in found[switch]:
-            each.apply(paper)
+            each.check(switch, programs[switch], kind)
     return found

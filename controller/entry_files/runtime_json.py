@@ -9,7 +9,10 @@ import msgspec
 
 from weft.base.placed import PlacedDocument
 from weft.base.units import shown
+from weft.controller.client import LoadableProgram
+from weft.controller.entry_files.paper import paper_switch
 from weft.controller.handles.switch import SwitchHandle
+from weft.topo.switch_kinds import SwitchKind
 
 TARGET = "bmv2"
 """The only target that there is."""
@@ -70,6 +73,10 @@ class RuntimeJson:
             raise document.wrong(
                 "target", f"{shown(self._file.target)} is unknown: the target is {TARGET!r}"
             )
+
+    def check(self, name: str, program: LoadableProgram, kind: SwitchKind) -> None:
+        """See `weft.controller.entry_files.entry_file.EntryFile.check`."""
+        self.apply(paper_switch(name, program, kind))
 
     def apply(self, switch: SwitchHandle) -> None:
         """See `weft.controller.entry_files.entry_file.EntryFile.apply`."""

@@ -19,6 +19,7 @@ from weft.switch.compiler import compile_cached
 
 TESTS = Path(__file__).resolve().parents[1]
 BRIDGE = TESTS / "labs" / "bridge"
+APP = TESTS / "labs" / "app"
 PROGRAM = TESTS / "stf" / "basic.p4"
 
 Change = Callable[[Any], object]
@@ -117,3 +118,45 @@ def test_what_a_network_file_names_is_in_its_switches() -> None:
         h1.send(frame)
         (heard,) = h2.sniff(timeout=1.0)
         assert (heard[Ether].dst, heard[IP].ttl) == (h2.mac, 7)
+
+
+def test_commands_of_bmv2_are_carried_out_on_the_switches() -> None:
+    with weft.up(APP / "p4app.json", world="simulated") as net:
+        s1 = net.switch("s1")
+        assert len(s1.table("ipv4_lpm")) == 3
+        assert s1.table("ipv4_lpm").default == "TheIngress.drop()"
+        assert s1.groups.read() == {3: (1, 2)}
+        h1, h2 = net.host("h1"), net.host("h2")
+        h2.send(Ether(dst="00:01:0a:02:02:02", src=h2.mac) / IP(src=h2.ip, dst=h1.ip) / UDP())
+        (heard,) = h1.sniff(timeout=1.0)
+        assert heard[Ether].dst == h1.mac
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("table_ad ipv4_lpm drop", "there is no command 'table_ad' (did you mean table_add?)"),
+        ("mc_mgrp_create", "Error: "),
+    ],
+)
+def test_a_command_that_there_is_not_is_refused_before_anything_comes_up(
+    command: str, said: str, program: LoadableProgram, tmp_path: Path
+) -> None:
+    path = tmp_path / "s1-commands.txt"
+    path.write_text(f"# entries\n\n{command}\n")
+    with pytest.raises(InputError) as refused:
+        checked_files({"s1": [str(path)]}, {"s1": program}, "weft")
+    message = str(refused.value)
+    assert message.startswith(f"{path}:3: s1: ") and said in message
+
+
+def test_a_command_that_a_switch_refuses_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "s1-commands.txt"
+    path.write_text("table_set_default ipv4_lpm drop\ntable_add nowhere drop 1 =>\n")
+    network = weft.Network("small")
+    network.host("h1")
+    network.switch("s1", PROGRAM, entries=[path])
+    network.link("h1", "s1")
+    with pytest.raises(InputError) as refused, weft.up(network, world="simulated"):
+        pass
+    assert str(refused.value).startswith(f"{path}:2: table_add: ")

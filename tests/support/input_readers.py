@@ -30,4 +30,5 @@ READERS: dict[str, Callable[[Path], object]] = {
     "figures.json": Kept.read,
     "topology.json": read_lab,
     "s1-runtime.json": read_entry_file,
+    "s1-commands.txt": read_entry_file,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from weft.topo.network import Port
 
 TESTS = Path(__file__).resolve().parents[1]
 BRIDGE = TESTS / "labs" / "bridge"
+APP = TESTS / "labs" / "app"
 PROGRAM = str(TESTS / "stf" / "basic.p4")
 
 Change = Callable[[Any], object]
@@ -109,7 +111,7 @@ def test_entries_and_programs_are_looked_for_in_the_folder_above_too(tmp_path: P
         ),
         (
             lambda topology: topology["links"][1].__setitem__(2, "soon"),
-            "links[1][2]: 'soon' is no latency: write milliseconds",
+            "links[1][2]: 'soon' is no delay: write a number with a unit",
         ),
         (
             lambda topology: topology["links"][1].__setitem__(3, "fast"),
@@ -168,12 +170,123 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         read_lab(path)
 
 
-def changed(folder: Path, change: Change) -> Path:
-    """Copy the lab into a folder, and change its topology."""
-    for file in BRIDGE.iterdir():
+def changed(folder: Path, change: Change, lab: Path = BRIDGE) -> Path:
+    """Copy a lab into a folder, and change its network."""
+    (names := ["topology.json", "p4app.json"]).sort(key=lambda name: not (lab / name).exists())
+    for file in lab.iterdir():
         shutil.copy(file, folder)
-    path = folder / "topology.json"
-    topology = json.loads(path.read_text())
-    change(topology)
-    path.write_text(json.dumps(topology, indent=4))
+    if lab == APP:
+        shutil.copy(PROGRAM, folder)
+    path = folder / names[0]
+    network = json.loads(path.read_text())
+    if lab == APP:
+        network["p4_src"] = "basic.p4"
+    change(network)
+    path.write_text(json.dumps(network, indent=4))
     return path
+
+
+def test_a_network_of_p4_utils_is_what_it_says() -> None:
+    network = read_lab(APP / "p4app.json")
+    assert [host.name for host in network.hosts] == ["h1", "h2", "h10"]
+    assert [(each.device_id, each.program) for each in network.switches] == [
+        (1, str(APP / ".." / ".." / "stf" / "basic.p4")),
+        (2, str(APP / ".." / ".." / "stf" / "basic.p4")),
+    ]
+    assert network.switch("s1").entries == (str(APP / "s1-commands.txt"),)
+    assert network.priority_queues == 4
+    link = network.direction("h1", "s1").link
+    assert (link.rate_bps, link.delay_ns, link.loss) == (5_000_000, 2_000_000, 0.01)
+    assert link.queue_bytes == 100 * 1514
+    assert network.direction("h2", "s2").link.rate_bps == 20_000_000
+    ports = {each.name: each.source.number for each in network.outward("s1")}
+    assert ports == {"s1>h1": 1, "s1>h10": 2, "s1>s2": 9}
+    assert interface_name(Port("h10", 1), network) == "up"
+    (told,) = network.host("h1").commands
+    assert told == "ip neighbour replace 10.1.1.1 lladdr 00:01:0a:01:01:02 dev h1-eth0"
+    assert network.host("h2").commands[-1] == "ip route replace default via 10.2.2.1"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "addresses", "gateways"),
+    [
+        ("l3", ["10.1.1.2", "10.2.2.2", "10.1.10.2"], ["10.1.1.1", "10.2.2.1", "10.1.10.1"]),
+        ("mixed", ["10.0.1.1", "10.0.2.2", "10.0.1.10"], ["10.0.1.254"]),
+        ("l2", ["10.0.0.1", "10.0.0.2", "10.0.0.10"], []),
+        ("manual", ["10.0.0.2", "10.0.0.1", "10.0.0.3"], []),
+    ],
+)  # fmt: skip
+def test_hosts_have_the_addresses_of_the_strategy(
+    strategy: str, addresses: list[str], gateways: list[str], tmp_path: Path
+) -> None:
+    path = changed(tmp_path, lambda app: app["topology"].update(assignment_strategy=strategy), APP)
+    network = read_lab(path)
+    assert [host.ip for host in network.hosts] == addresses
+    assert all(format_mac(host.mac)[6:] == mac_of(host.ip) for host in network.hosts[:2])
+    told = " ".join(network.hosts[0].commands)
+    for gateway in gateways[:1]:
+        assert network.hosts[0].gateway == int(IPv4Address(gateway))
+        assert f"{gateway} lladdr 00:01:{mac_of(network.hosts[0].ip)} dev h1-eth0" in told
+    assert (addresses[1] in told) == (strategy in ("l2", "manual"))
+    assert (addresses[2] in told) == (strategy != "l3")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda app: app["topology"].update(assignment_strategy="l4"),
+            "topology.assignment_strategy: 'l4' is unknown: choose from l2, mixed, l3, manual",
+        ),
+        (
+            lambda app: app["topology"].update(routers={"r1": {}}),
+            "topology.routers: Weft has hosts and P4 switches, and no routers of FRR",
+        ),
+        (
+            lambda app: app["topology"]["links"].append(["h1", "s3"]),
+            "topology.links[4]: there is no node 's3'",
+        ),
+        (
+            lambda app: app["topology"]["links"][1][2].update(bandwidth=3),
+            "'bandwidth' means nothing here",
+        ),
+        (
+            lambda app: app["topology"]["links"][1][2].update(loss=101),
+            "topology.links[1][2].loss: 101 is no loss in percent",
+        ),
+        (
+            lambda app: app.update(switch_node={"file_path": "mine.py", "module_name": "mine"}),
+            "switch_node: 'mine' is Python code of its own, which Weft does not run",
+        ),
+        (lambda app: app["topology"]["hosts"]["h1"].update(ip="10.0.0.1"), "hosts.h1: 'ip' means"),
+        (
+            lambda app: app["topology"]["hosts"]["h2"].update(dhcp=True),
+            "topology.hosts.h2.dhcp: Weft gives addresses by itself",
+        ),
+        (
+            lambda app: app["topology"]["switches"]["s1"].update(p4_src="mine.p4"),
+            "topology.switches.s1: program 'mine.p4': there is no mine.p4 in",
+        ),
+    ],
+)
+def test_what_weft_has_not_of_p4_utils_is_refused_with_its_line(
+    change: Change, said: str, tmp_path: Path
+) -> None:
+    path = changed(tmp_path, change, APP)
+    with pytest.raises(InputError) as refused:
+        read_lab(path)
+    message = str(refused.value)
+    assert said in message
+    assert message.removeprefix(f"{path}:").split(":")[0].isdecimal()
+
+
+def test_what_is_left_out_of_a_network_is_said(tmp_path: Path) -> None:
+    path = changed(tmp_path, lambda app: app.update(tasks_file="tasks.txt", pcap_dump=True), APP)
+    said = read_lab(path).left_out
+    assert [each.partition(":")[2].split(":")[1].split()[0] for each in said] == [
+        "tasks_file", "pcap_dump",
+    ]  # fmt: skip
+
+
+def mac_of(ip: str) -> str:
+    return ":".join(f"{int(part):02x}" for part in ip.split("."))

@@ -1,6 +1,7 @@
 """What a format of network files is asked, and what all formats have in common."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any, Protocol
 
 from weft.base.errors import InputError
 from weft.base.placed import PlacedDocument
-from weft.base.units import shown
+from weft.base.units import parse_duration, shown
 from weft.topo.network_document import NetworkDocument
 
 MOST_NAMED = 8
 """The most programs that a message names."""
 SOURCE = ".p4"
+_TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|ms|us)?(?:ecs?)?\s*")
+"""A time as tc takes it."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,26 @@ def check_unique(document: PlacedDocument, places: Mapping[str, str], what: str)
             raise document.wrong(
                 place, f"{what} {key} is that of {other} already (line {document.line(other)})"
             )
+
+
+def delay_of(document: PlacedDocument, place: str, value: object) -> str:
+    """Return the delay of a link that a document gives as Mininet takes it: a number with a unit,
+    or of microseconds."""
+    parts = _TIME.fullmatch(str(value)) if isinstance(value, (str, int, float)) else None
+    if parts is None:
+        raise document.wrong(
+            place, f"{shown(value)} is no delay: write a number with a unit, like '5ms' or '100us'"
+        )
+    number, unit = parts.groups("us")
+    with document.blaming(place):
+        return f"{parse_duration(number + unit, 'delay')}ns"
+
+
+def rate_of(document: PlacedDocument, place: str, value: object) -> int:
+    """Return the rate of a link that a document gives as Mininet takes it, in Mbit/s."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise document.wrong(place, f"{shown(value)} is no bandwidth in Mbit/s, like 0.5 or 10")
+    return round(value * 1e6)
 
 
 def _beside(document: PlacedDocument) -> str:

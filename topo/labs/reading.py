@@ -7,11 +7,12 @@ from weft.base.errors import InputError
 from weft.base.placed import PlacedDocument, opened
 from weft.topo.labs import LAB_ENDINGS
 from weft.topo.labs.lab_format import LabFormat, Programs
+from weft.topo.labs.p4utils import P4Utils
 from weft.topo.labs.tutorials import Tutorials
 from weft.topo.network import Topology
 from weft.topo.wiring import topology_of
 
-FORMATS: tuple[LabFormat, ...] = (Tutorials(),)
+FORMATS: tuple[LabFormat, ...] = (Tutorials(), P4Utils())
 """All formats, in the order in which they are tried."""
 
 

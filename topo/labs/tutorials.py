@@ -7,21 +7,21 @@ import msgspec
 
 from weft.base.errors import did_you_mean
 from weft.base.placed import PlacedDocument
-from weft.base.units import parse_duration, shown
+from weft.base.units import shown
 from weft.topo.labs.lab_format import (
     Programs,
     check_switches,
     check_unique,
+    delay_of,
     file_beside,
     program_of,
+    rate_of,
 )
 from weft.topo.network_document import NO_ADDRESS, LinkDocument, NetworkDocument
 
 FIRST_INTERFACE = "eth0"
 """What every host calls its first interface; commands and scripts name it."""
 _END = re.compile(r"(?P<switch>.+)-p(?P<port>[0-9]{1,3})")
-_TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|ms|us)?(?:ecs?)?\s*")
-"""A time as tc takes it, in microseconds if it has no unit."""
 
 
 class TutorialHost(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,13 +136,11 @@ def _link(document: PlacedDocument, found: TutorialTopology, index: int) -> Link
     link = LinkDocument(ends=(ends[0], ends[1]), ports=ports)
     latency, bandwidth = (*values[2:], None, None)[:2]
     if latency is not None:
-        link.delay = f"{_latency_ns(document, f'{place}[2]', latency)}ns"
+        if isinstance(latency, (int, float)):
+            latency = f"{latency}ms"
+        link.delay = delay_of(document, f"{place}[2]", latency)
     if bandwidth is not None:
-        if not isinstance(bandwidth, (int, float)) or not bandwidth > 0:
-            raise document.wrong(
-                f"{place}[3]", f"{shown(bandwidth)} is no bandwidth in Mbit/s, like 0.5 or 10"
-            )
-        link.rate = round(bandwidth * 1e6)
+        link.rate = rate_of(document, f"{place}[3]", bandwidth)
     return link
 
 
@@ -164,20 +162,6 @@ def _end(
         f"({', '.join(found.hosts)}), or a switch ({', '.join(found.switches)}) with its port, "
         "like s1-p1",
     )
-
-
-def _latency_ns(document: PlacedDocument, place: str, latency: object) -> int:
-    if isinstance(latency, (int, float)):
-        latency = f"{latency}ms"
-    parts = _TIME.fullmatch(latency) if isinstance(latency, str) else None
-    if parts is None:
-        raise document.wrong(
-            place,
-            f"{shown(latency)} is no latency: write milliseconds, like 5, or a text, like '5ms' or "
-            "'100us'",
-        )
-    with document.blaming(place):
-        return parse_duration(f"{parts[1]}{parts[2] or 'us'}", "latency")
 
 
 def _with_addresses(found: TutorialTopology, links: list[LinkDocument]) -> list[LinkDocument]:
