@@ -158,7 +158,7 @@ def p4runtime(lab: Lab) -> str:
 def flowcache(lab: Lab) -> str:
     with lab.controller("solution/mycontroller.py") as printed:
         wait(lambda: printed().count("Installed P4 Program") == 3, "programs are loaded", printed)
-        wait(lambda: lab.ping("h1", "h2", 1), "h1 to h2 is answered", printed)
+        expect(lab.ping("h1", "h2", 4), "h1 to h2 is not answered")
         flows = printed().count("added table entry")
         wait(lambda: "Deleted flow_cache entry" in printed(), "entries are deleted", printed)
         return f"h1 to h2 answered; {flows} entries by packets to the controller, deleted when idle"
