@@ -19,7 +19,9 @@ from weft.base.errors import InputError, RunError, did_you_mean
 from weft.base.files import read_text, told_as_input
 from weft.base.private_files import open_private
 from weft.base.units import listed
-from weft.topo.network import Topology
+from weft.topo.addresses import format_mac
+from weft.topo.interfaces import interface_name
+from weft.topo.network import CPU_PORT, Port, Switch, Topology
 from weft.topo.worlds.emulated.relays import LOOPBACK, Relays
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, Process, read_believed, read_record
 
@@ -51,6 +53,28 @@ class RunningSwitch:
 
 
 @dataclass(frozen=True)
+class RunningPort:
+    """An end of a link of a testbed: an interface of a node, which is its port of this number."""
+
+    node: str
+    number: int
+    interface: str
+    mac: str
+    ip: str = ""
+    """The IPv4 address and the length of its prefix; "" for none, as a switch's have."""
+
+
+@dataclass(frozen=True)
+class RunningLink:
+    """A link of a testbed, of the same rate and delay in either direction."""
+
+    one: RunningPort
+    other: RunningPort
+    rate_bps: int
+    delay_ns: int
+
+
+@dataclass(frozen=True)
 class RunningTestbed:
     """A testbed that is up."""
 
@@ -64,6 +88,8 @@ class RunningTestbed:
     """The TCP port of loopback where the first switch serves P4Runtime, too; None: nowhere."""
     nodes: dict[str, Process] = field(default_factory=dict)
     """Of each host and switch, a process in its namespaces."""
+    links: list[RunningLink] = field(default_factory=list)
+    cpu_port: int = CPU_PORT
 
     @staticmethod
     def of(
@@ -81,7 +107,22 @@ class RunningTestbed:
             for each in topology.switches
         }
         nodes = {name: Process(pid, start_time(pid) or 0, name) for name, pid in namespaces.items()}
-        return RunningTestbed(run_id, topology.describe(), switches, controlled, grpc_port, nodes)
+        links = [
+            RunningLink(
+                _port(link.a, topology), _port(link.b, topology), link.rate_bps, link.delay_ns
+            )
+            for link in topology.links
+        ]
+        return RunningTestbed(
+            run_id,
+            topology.describe(),
+            switches,
+            controlled,
+            grpc_port,
+            nodes,
+            links,
+            topology.cpu_port,
+        )
 
     def ports(self) -> dict[str, int]:
         """Return the switches' TCP ports, by name."""
@@ -160,6 +201,16 @@ class RunningTestbed:
                 f"{self.run_id}, and bring it up again"
             )
         return process
+
+
+def _port(port: Port, topology: Topology) -> RunningPort:
+    """Return what is told of an end of a link."""
+    node, name = topology.node(port.node), interface_name(port, topology)
+    if isinstance(node, Switch):
+        return RunningPort(port.node, port.number, name, format_mac(node.mac))
+    interface = node.interfaces[port.number - 1]
+    ip = f"{interface.ip}/{interface.prefix_bits}" if interface.address else ""
+    return RunningPort(port.node, port.number, name, format_mac(interface.mac), ip)
 
 
 def relays_of(testbed: RunningTestbed) -> Relays:

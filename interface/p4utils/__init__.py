@@ -1,0 +1,1 @@
+"""p4-utils' Python API, by its names, on networks of Weft."""

@@ -1,0 +1,1 @@
+"""What other testbeds call things, for scripts that exist."""
