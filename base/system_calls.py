@@ -8,6 +8,8 @@ from weft.base.jit import Record, record
 
 POLLIN = 1
 POLLOUT = 4
+EPOLL_CTL_ADD = 1
+EPOLL_CTL_DEL = 2
 MSG_DONTWAIT = 0x40
 MSG_TRUNC = 0x20
 EINTR = 4
@@ -21,6 +23,7 @@ clock_gettime: Any = external("clock_gettime", "int32", "int32", "int64")
 nanosleep: Any = external("nanosleep", "int32", "int64", "int64")
 poll: Any = external("poll", "int32", "int64", "uint64", "int32")
 ppoll: Any = external("ppoll", "int32", "int64", "uint64", "int64", "int64")
+epoll_ctl: Any = external("epoll_ctl", "int32", "int32", "int32", "int32", "int64")
 epoll_wait: Any = external("epoll_wait", "int32", "int32", "int64", "int32", "int32")
 recvmmsg: Any = external("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
 sendmmsg: Any = external("sendmmsg", "int32", "int32", "int64", "uint32", "int32")

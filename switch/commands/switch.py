@@ -180,7 +180,7 @@ def _run(switches: Sequence[_Switch], config: ProcessConfig) -> None:
     with ExitStack() as at_end:
         at_end.callback(process.stop)
         at_end.callback(_end_captures, process, told)
-        at_end.callback(_tell_send_errors, process, logs)
+        at_end.callback(_tell_losses, process, logs)
         traces = [switch.trace(process) for switch in switches]
         servers = []
         for switch in switches:
@@ -220,13 +220,15 @@ def _end_captures(process: SwitchProcess, told: ProcessLog) -> None:
             told.say(f"capture {capture['path']} misses {capture['lost']} packets")
 
 
-def _tell_send_errors(process: SwitchProcess, logs: Sequence[SwitchLog]) -> None:
+def _tell_losses(process: SwitchProcess, logs: Sequence[SwitchLog]) -> None:
     for number, (switch, port, interface) in enumerate(process.sockets.ports):
         if errors := process.sockets.send_errors(number):
             logs[switch].say(
                 f"port {port}: {errors} packets were lost at interface {interface}, which was "
                 "down, or whose queueing discipline was full"
             )
+        if drops := process.dataplane.statistics(switch, port).queue_drops:
+            logs[switch].say(f"port {port}: {drops} packets found its queue full")
 
 
 def _ports(ports: Sequence[PortConfig]) -> list[str]:

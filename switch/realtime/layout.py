@@ -45,6 +45,11 @@ class SocketRecord(Record):
     """When the port's link would have carried all that was received."""
     rate_bps: int
     """The rate of the link as it was configured: what comes in is not slower for a slowed port."""
+    blocked: int
+    """1 while the kernel takes no more: the port's packets stay in its queue, and the loop waits
+    until the socket can be written to."""
+    limit_packets: int
+    """What each queue of a blocked port held at most before."""
     line: int
     """The port index over which what comes in goes first, for its delay, or NONE."""
 
@@ -59,10 +64,13 @@ class LoopRecord(Record):
     """The epoll descriptor that knows which sockets have frames, and whether the event descriptor
     can be read: a wake-up costs the same for any number of sockets."""
     ready: int
-    """Address of struct epoll_event[socket_count + 1]."""
+    """Address of struct epoll_event[2 * socket_count + 1]."""
     numbers: int
-    """Address of int64: the number of the socket of each descriptor; that of the event descriptor
-    has `socket_count`."""
+    """Address of int64: of each descriptor the number of its port; that of the event descriptor has
+    `socket_count`, and those that frames leave by are numbered from there on, plus 1."""
+    watches: int
+    """Address of socket_count rows of struct epoll_event: that a port's socket can be written
+    to."""
     sockets: int
     """Address of socket_count rows of `SocketRecord`."""
     socket_count: int

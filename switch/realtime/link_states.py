@@ -2,7 +2,8 @@
 
 A port is up while its interface is set up and has a carrier. The packet loop does not need to know;
 the P4Runtime server does, for members of groups that watch a port. A port whose interface is
-deleted, or moved to another namespace, is down until there is one of that name again.
+deleted, or moved to another namespace, is down until there is one of that name again. If somebody
+gives an interface a queueing discipline that limits it, the port is told to keep its queue itself.
 """
 
 import os
@@ -17,15 +18,23 @@ from dataclasses import dataclass
 from weft.base.errors import MachineError
 from weft.switch.realtime.process import SwitchProcess
 
+NLMSG_ERROR = 2
+NLMSG_DONE = 3
 RTMGRP_LINK = 1
+RTMGRP_TC = 8
 RTM_NEWLINK = 16
 RTM_DELLINK = 17
 RTM_GETLINK = 18
+RTM_NEWQDISC = 36
+RTM_DELQDISC = 37
 NLM_F_REQUEST_DUMP = 0x301
 IFLA_IFNAME = 3
+IFLA_QDISC = 6
 IFF_UP = 1
 IFF_LOWER_UP = 0x10000
 RECEIVE_BYTES = 1 << 18
+UNLIMITED = {"", "noop", "noqueue", "mq", "pfifo_fast", "fq", "fq_codel"}
+"""The queueing disciplines that interfaces have by default, which do not slow them down."""
 
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
@@ -43,6 +52,8 @@ class LinkChange:
     name: str
     there: bool
     up: bool
+    queueing: str = ""
+    """The queueing discipline of what it sends; empty if that was not said."""
 
 
 class LinkStates:
@@ -68,11 +79,12 @@ class LinkStates:
         interfaces' indices."""
         self._gone: dict[str, int] = {}
         """Those whose interfaces are gone, by the interfaces' names."""
+        self._asked = self._ask_again = False
         self._left: set[int] = set()
         """The numbers of the switches that have ended: of their ports nothing is told."""
         process.on_link = self._tell
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
-        self._kernel.bind((0, RTMGRP_LINK))
+        self._kernel.bind((0, RTMGRP_LINK | RTMGRP_TC))
         self._kernel.setblocking(False)
         for place, (_, _, interface) in enumerate(self._sockets.ports):
             try:
@@ -96,7 +108,11 @@ class LinkStates:
         self._left.add(switch)
 
     def _ask(self) -> None:
-        """Have the kernel say how all interfaces are."""
+        """Have the kernel say how all interfaces are; it can be asked once at a time."""
+        if self._asked:
+            self._ask_again = True
+            return
+        self._asked, self._ask_again = True, False
         size = _HEADER.size + _LINK.size
         header = _HEADER.pack(size, RTM_GETLINK, NLM_F_REQUEST_DUMP, 1, 0)
         self._kernel.send(header + _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0))
@@ -113,16 +129,23 @@ class LinkStates:
             except BlockingIOError:
                 continue
             except OSError:  # notices were lost, as the socket was full
+                self._asked = False
                 self._look_for_all()
                 self._ask()
                 continue
             for change in link_changes(data):
                 self._take(change)
+            if answered(data):
+                self._asked = False
+            if queueing_changed(data) or (self._ask_again and not self._asked):
+                self._ask()
 
     def _take(self, change: LinkChange) -> None:
         if change.index in self._there:
             if change.there:
-                self._tell(*self._port(self._there[change.index]), change.up)
+                place = self._there[change.index]
+                self._tell(*self._port(place), change.up)
+                self._sockets.keep_queue(place, keeps=change.queueing not in UNLIMITED)
             else:
                 self._lose(self._there.pop(change.index))
         elif change.there and change.name in self._gone:
@@ -160,6 +183,7 @@ class LinkStates:
             self._sockets.open_anew(place)
             del self._gone[change.name]
             self._there[change.index] = place
+            self._sockets.keep_queue(place, keeps=change.queueing not in UNLIMITED)
             switch, port = self._port(place)
             self._say(
                 f"{self._names[switch]}, port {port}: interface {change.name!r} is there again, "
@@ -175,29 +199,51 @@ class LinkStates:
 
 def link_changes(data: bytes) -> Iterator[LinkChange]:
     """Yield what rtnetlink's messages say of interfaces."""
-    at = 0
-    while at + _HEADER.size + _LINK.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size:
-            return
-        if kind in (RTM_NEWLINK, RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
-            family, _, index, flags, _ = _LINK.unpack_from(data, at + _HEADER.size)
+    for kind, message in _messages(data):
+        if kind in (RTM_NEWLINK, RTM_DELLINK) and len(message) >= _LINK.size:
+            family, _, index, flags, _ = _LINK.unpack_from(message)
             if family == socket.AF_UNSPEC:  # a bridge tells of its ports in the same words
                 running = IFF_UP | IFF_LOWER_UP
                 there = kind == RTM_NEWLINK
-                name = _name(data[at + _HEADER.size + _LINK.size : at + length])
-                yield LinkChange(index, name, there, there and flags & running == running)
+                attributes = message[_LINK.size :]
+                yield LinkChange(
+                    index,
+                    _text(attributes, IFLA_IFNAME),
+                    there,
+                    there and flags & running == running,
+                    _text(attributes, IFLA_QDISC),
+                )
+
+
+def queueing_changed(data: bytes) -> bool:
+    """Return whether one of rtnetlink's messages tells of a queueing discipline."""
+    return any(kind in (RTM_NEWQDISC, RTM_DELQDISC) for kind, _ in _messages(data))
+
+
+def answered(data: bytes) -> bool:
+    """Return whether one of rtnetlink's messages ends an answer."""
+    return any(kind in (NLMSG_ERROR, NLMSG_DONE) for kind, _ in _messages(data))
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind of each message of rtnetlink, and what is in it."""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        length, kind, *_ = _HEADER.unpack_from(data, at)
+        if length < _HEADER.size:
+            return
+        yield kind, data[at + _HEADER.size : at + length]
         at += (length + 3) & ~3
 
 
-def _name(attributes: bytes) -> str:
-    """Return the interface's name among the attributes of a message; empty if it has none."""
+def _text(attributes: bytes, wanted: int) -> str:
+    """Return a text among the attributes of a message; empty if it has none of that kind."""
     at = 0
     while at + _ATTRIBUTE.size <= len(attributes):
         length, kind = _ATTRIBUTE.unpack_from(attributes, at)
         if length < _ATTRIBUTE.size:
             break
-        if kind == IFLA_IFNAME:
+        if kind == wanted:
             return os.fsdecode(attributes[at + _ATTRIBUTE.size : at + length].rstrip(b"\0"))
         at += (length + 3) & ~3
     return ""

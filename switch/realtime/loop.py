@@ -49,7 +49,7 @@ from weft.switch.realtime.layout import (
     LoopRecord,
     SocketRecord,
 )
-from weft.switch.realtime.sending import send_departures
+from weft.switch.realtime.sending import send_blocked, send_departures
 from weft.switch.realtime.system_calls import (
     EVENT_BYTES,
     EVENT_DATA,
@@ -254,11 +254,13 @@ def run_loop(context: Context, io: LoopRecord) -> None:
         if ready <= 0:
             continue
         asked = False
-        for i in range(epoll_wait(io.readiness, io.ready, sockets + 1, 0)):
+        for i in range(epoll_wait(io.readiness, io.ready, 2 * sockets + 1, 0)):
             descriptor = np.int64(load32(io.ready + i * EVENT_BYTES + EVENT_DATA))
             number = int64_view(io.numbers + 8 * descriptor, 1)[0]
             if number == sockets:
                 asked = True
+            elif number > sockets:
+                send_blocked(context, io, number - sockets - 1, time)
             elif receive_batch(context, io, SocketRecord(io.sockets, number), time) > 0:
                 send_departures(context, io, time)
         if asked:

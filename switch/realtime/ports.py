@@ -19,7 +19,7 @@ from weft.switch.engine.control.memory import rows
 from weft.switch.engine.dataplane.layout import NONE
 from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime import layout
-from weft.switch.realtime.system_calls import EVENT_BYTES
+from weft.switch.realtime.system_calls import EVENT_BYTES, EVENT_DATA
 
 ETH_P_ALL = 3
 SOL_PACKET = 263
@@ -32,6 +32,9 @@ SO_SNDBUFFORCE = 32
 NO_DESCRIPTOR = -1
 RECEIVE_BUFFER_BYTES = 32 << 20
 SEND_BUFFER_BYTES = 16 << 20
+LIMITED_SEND_BUFFER_BYTES = 16 << 10
+"""What a queueing discipline that limits an interface holds for a port, doubled by the kernel: some
+ten long frames. More stays in the switch's own queue, where programs see it."""
 
 
 def open_port(
@@ -124,6 +127,7 @@ class PortSockets:
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._readiness = select.epoll()
         self.kernel_drops = [0] * len(ports)
+        self._keeping: dict[int, bool] = {}
         self._kept: list[NDArray[Any]] = []
         try:
             for _, _, interface in ports:
@@ -139,16 +143,22 @@ class PortSockets:
     def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> layout.LoopRecord:
         count = len(self.ports)
         descriptors = [*(port.fileno() for port in self.receivers), self.event]
-        numbers = np.zeros(max(descriptors) + 1, np.int64)
-        for number, descriptor in enumerate(descriptors):
-            self._readiness.register(descriptor, select.EPOLLIN)
+        senders = [port.fileno() for port in self._senders]
+        numbers = np.zeros(max(descriptors + senders) + 1, np.int64)
+        for number, descriptor in enumerate(descriptors + senders):
             numbers[descriptor] = number
+        for descriptor in descriptors:
+            self._readiness.register(descriptor, select.EPOLLIN)
+        watches = np.zeros((max(count, 1), EVENT_BYTES), np.uint8)
+        for row, sender in zip(watches, senders, strict=False):
+            row[:4] = np.frombuffer(np.uint32(select.EPOLLOUT).tobytes(), np.uint8)
+            row[EVENT_DATA : EVENT_DATA + 4] = np.frombuffer(np.uint32(sender).tobytes(), np.uint8)
         watched = np.array([self._readiness.fileno(), self.event]) | POLLIN << 32
         for i, (switch, port, _) in enumerate(self.ports):
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
             row = self.rows[i]
-            row.receiver, row.sender = descriptors[i], self._senders[i].fileno()
+            row.receiver, row.sender = descriptors[i], senders[i]
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
         self.rows.line = NONE
@@ -159,7 +169,8 @@ class PortSockets:
         send_vectors = rows(IoVector, 2 * layout.BATCH)
         arrays = {
             "poll": watched,
-            "ready": np.zeros((count + 1) * EVENT_BYTES, np.uint8),
+            "ready": np.zeros((2 * count + 1) * EVENT_BYTES, np.uint8),
+            "watches": watches,
             "numbers": numbers,
             "sockets": self.rows,
             "receive": receive,
@@ -185,6 +196,14 @@ class PortSockets:
         _, _, interface = self.ports[number]
         _bind(self._senders[number], interface, 0)
         _bind(self.receivers[number], interface, ETH_P_ALL)
+
+    def keep_queue(self, number: int, *, keeps: bool) -> None:
+        """Leave only a few frames at a time to the queueing discipline of a port's interface, since
+        it limits what leaves there, or as many as it takes; the loop may run meanwhile."""
+        if self.rows[number].queued and self._keeping.get(number, False) != keeps:
+            self._keeping[number] = keeps
+            size_bytes = LIMITED_SEND_BUFFER_BYTES if keeps else SEND_BUFFER_BYTES
+            _set_size(self._senders[number], SO_SNDBUFFORCE, socket.SO_SNDBUF, size_bytes)
 
     def leave_out(self, switch: int) -> list[socket.socket]:
         """Receive and send no more at the ports of a switch, and return their sockets, which are

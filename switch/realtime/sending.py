@@ -1,16 +1,43 @@
-"""How frames leave: each to its port's socket, in batches."""
+"""How frames leave: each to its port's socket, in batches.
 
-from weft.base.system_calls import EAGAIN, ENOBUFS, MSG_DONTWAIT, IoVector, MessageHeader, sendmmsg
+A socket whose frames go through a queueing discipline takes only a few that wait there. When it
+takes no more, its port is blocked: packets stay in the switch's own queue, where programs see how
+long it is, and leave one by one as the socket can be written to again.
+"""
+
+from weft.base.system_calls import (
+    EAGAIN,
+    ENOBUFS,
+    EPOLL_CTL_ADD,
+    EPOLL_CTL_DEL,
+    MSG_DONTWAIT,
+    IoVector,
+    MessageHeader,
+    epoll_ctl,
+    sendmmsg,
+)
 from weft.switch.engine.dataplane.captures import capture_departure
-from weft.switch.engine.dataplane.layout import NONE, Context, Packet, PortRecord
-from weft.switch.engine.dataplane.queues import append, release, take_departure, take_first
+from weft.switch.engine.dataplane.layout import NEVER_NS, NONE, Context, Packet, PortRecord
+from weft.switch.engine.dataplane.pipeline import run_egress
+from weft.switch.engine.dataplane.queues import (
+    append,
+    land,
+    next_start,
+    release,
+    reschedule,
+    take_departure,
+    take_first,
+    take_waiting,
+)
 from weft.switch.engine.native.compiled import int64_view, jit
 from weft.switch.realtime.durations import count_duration
 from weft.switch.realtime.layout import BATCH, LoopRecord, SocketRecord
-from weft.switch.realtime.system_calls import (
-    clock,
-    errno,
-)
+from weft.switch.realtime.system_calls import EVENT_BYTES, clock, errno
+
+NO_LIMIT_PACKETS = 1 << 20
+"""A queue without a limit of its own has this one (`realtime.config`)."""
+HELD_PACKETS = 64
+"""What such a queue holds while its port is blocked: as many as BMv2's."""
 
 
 @jit
@@ -24,7 +51,7 @@ def sort_departures(context: Context, io: LoopRecord) -> None:
         row = Packet(context.packets, packet)
         number = PortRecord(context.ports, row.switch * context.port_count + row.port).driver
         socket = SocketRecord(io.sockets, number)
-        if socket.waiting.head == NONE:
+        if socket.waiting.head == NONE and socket.blocked == 0:
             pending[io.pending_count] = number
             io.pending_count += 1
         append(context, socket.waiting, packet)
@@ -82,7 +109,57 @@ def send_departures(context: Context, io: LoopRecord, time: int) -> None:
     for i in range(waiting):
         number = pending[i]
         socket = SocketRecord(io.sockets, number)
-        if not send_socket(context, io, socket, time):
+        if not send_socket(context, io, socket, time) and not block(context, io, number):
             pending[kept] = number
             kept += 1
     io.pending_count = kept
+
+
+@jit
+def block(context: Context, io: LoopRecord, number: int) -> bool:
+    """Let packets of a port wait in its queue until its socket can be written to, and return
+    whether they do: where frames bypass queueing disciplines, the socket is tried again instead.
+
+    A queue without limit holds as many packets then as BMv2's: one slow port must not take the
+    buffers of all.
+    """
+    socket = SocketRecord(io.sockets, number)
+    watch = io.watches + number * EVENT_BYTES
+    if socket.queued == 0 or epoll_ctl(io.readiness, EPOLL_CTL_ADD, socket.sender, watch) != 0:
+        return False
+    port_index = socket.switch * context.port_count + socket.port
+    port = PortRecord(context.ports, port_index)
+    socket.blocked = 1
+    socket.limit_packets = port.limit_packets
+    if port.limit_packets >= NO_LIMIT_PACKETS:
+        port.limit_packets = HELD_PACKETS
+    port.free_ns = NEVER_NS
+    reschedule(context, port_index)
+    return True
+
+
+@jit
+def send_blocked(context: Context, io: LoopRecord, number: int, time: int) -> None:
+    """Send what has waited at a blocked port, as far as its socket takes it; the port is free again
+    once nothing is left, or, if the switch has its link's rate or delay, nothing that has left."""
+    socket = SocketRecord(io.sockets, number)
+    port_index = socket.switch * context.port_count + socket.port
+    port = PortRecord(context.ports, port_index)
+    timed = port.rate_bps > 0 or port.delay_ns > 0
+    for _ in range(BATCH):
+        if socket.blocked == 0 or not send_socket(context, io, socket, time):
+            return
+        now = clock(time)
+        port.free_ns = now
+        start_ns = next_start(context, port_index)
+        if timed or start_ns == NONE:
+            epoll_ctl(io.readiness, EPOLL_CTL_DEL, socket.sender, 0)
+            socket.blocked = 0
+            port.limit_packets = socket.limit_packets
+            reschedule(context, port_index)
+            return
+        run_egress(context, port_index, take_waiting(context, port_index, start_ns), start_ns)
+        port.free_ns = NEVER_NS
+        land(context, port_index, now)
+        reschedule(context, port_index)
+        sort_departures(context, io)

@@ -24,6 +24,8 @@ from weft.switch.realtime.ports import ETH_P_ALL, open_port
 
 FRAMES = 100
 FRAME_BYTES = 1000
+HELD = 64
+"""The most packets that wait in the queue of a port whose interface is slower than they come."""
 
 
 def run(*commands: str) -> None:
@@ -115,6 +117,30 @@ def shaped(bypassed: bool) -> dict[str, Any]:
     return {"came": came, "left": left, **counted}
 
 
+def congested() -> dict[str, Any]:
+    """What becomes of many frames at once that a queueing discipline has room for, but sends
+    slowly: how many come, and the greatest length of the switch's queue that the program saw."""
+    run("tc qdisc add dev s2 root tbf rate 1mbit burst 1600 limit 1000000")
+    hosts = [open_port(name) for name in ("h1", "h2")]
+    depths: list[int] = []
+    end = time.monotonic() + DEADLINE_S
+    while max(depths, default=0) < HELD // 2 and time.monotonic() < end:  # it may not be seen yet
+        for _ in range(2 * FRAMES):
+            hosts[0].send(frame(2))
+        last = False
+        while not last and time.monotonic() < end:
+            hosts[0].send(frame(3))  # behind all others, so that none of them comes after it
+            while not last and select.select([hosts[1]], [], [], 0.1)[0]:
+                came = hosts[1].recv(65536)
+                last = came[-1] == 3
+                depths.append(int.from_bytes(came[6:12], "big"))
+    dropped = tbf()["drops"]
+    run("tc qdisc del dev s2 root")
+    for each in hosts:
+        each.close()
+    return {"came": len(depths), "greatest": max(depths), "dropped": dropped}
+
+
 def main(program: str, *options: str) -> None:
     make_links()
     words = " ".join(options)
@@ -123,6 +149,8 @@ def main(program: str, *options: str) -> None:
     lines = told(switch.stderr)
     seen: dict[str, Any] = {"shaped": shaped("--bypass-qdisc" in options), "said": []}
 
+    if "--bypass-qdisc" not in options:
+        seen["congested"] = congested()
     run("ip link set s2 down", "ip link set s2 up")
     seen["passes"] = [passes(201)]
     run("ip link del s1")

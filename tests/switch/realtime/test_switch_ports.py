@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.ports_namespace import HELD
 from tests.support.realtime_support import ROOT, needs_namespaces
 from tests.support.wire import WIRE
 
-from weft.switch.realtime.link_states import LinkChange, link_changes
+from weft.switch.realtime.link_states import LinkChange, link_changes, queueing_changed
 
 FRAMES = 100
+EGRESS = "control E(inout H h, inout M m, inout standard_metadata_t s) { apply { "
+WIRE_OF_DEPTHS = WIRE.replace(EGRESS, f"{EGRESS}h.eth.src = (bit<48>) s.enq_qdepth; ")
+"""A wire whose frames have the length of the queue that they found."""
 
 
 @needs_namespaces
@@ -28,7 +32,7 @@ FRAMES = 100
 def test_ports_obey_tc_are_seen_whole_and_outlive_their_interfaces(
     options: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "wire.p4").write_text(WIRE)
+    (tmp_path / "wire.p4").write_text(WIRE_OF_DEPTHS)
     answer = subprocess.run(
         ["unshare", "-n", sys.executable, "-m", "tests.support.ports_namespace",
          str(tmp_path / "wire.p4"), *options],
@@ -46,6 +50,11 @@ def test_ports_obey_tc_are_seen_whole_and_outlive_their_interfaces(
         assert shaped["drops"] >= FRAMES - shaped["packets"] > 0
         (lost,) = losses
         assert lost.startswith(f"port 2: {FRAMES - shaped['came']} packets were lost at interface ")
+        # What the queueing discipline has no room for yet waits in the switch, where programs see
+        # it, and is lost there once that is as long as BMv2's queue.
+        congested = seen["congested"]
+        assert congested["came"] >= HELD and congested["dropped"] == 0
+        assert HELD // 2 <= congested["greatest"] < HELD
     assert seen["passes"] == [True] * 3
     assert [line.split(";")[0] for line in seen["said"]] == [
         "weft: switch 0, port 1: interface 's1' is gone from this namespace",
@@ -78,6 +87,8 @@ def test_notices_of_interfaces_are_read_and_those_of_bridges_passed_over() -> No
         LinkChange(5, "veth7", there=True, up=False),
         LinkChange(6, "a", there=False, up=False),
     ]
+    assert not queueing_changed(data)
+    assert queueing_changed(data + notice(36, 4, 0, "tbf"))
 
 
 @given(st.binary(max_size=200), st.integers(0, 200))
