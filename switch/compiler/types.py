@@ -337,13 +337,33 @@ def written_types(kind: Type, count: int) -> list[Type] | None:
 
 
 def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:
-    """Yield a header's fields; those of structs inside it have dotted names."""
+    """Yield a header's fields; those of structs inside it have dotted names, and elements of arrays
+    their numbers in brackets."""
     for name, item in kind.fields.items():
-        bare = resolved(item)
-        if isinstance(bare, StructType):
-            yield from header_fields(bare, f"{prefix}{name}.")
-        else:
-            yield prefix + name, item
+        yield from fields_of(prefix + name, item)
+
+
+def fields_of(name: str, kind: Type) -> Iterator[tuple[str, Type]]:
+    """Yield the fields that a header has for one of a type, which may be a struct or an array."""
+    inner = inner_fields(name, kind)
+    if inner is None:
+        yield name, kind
+    else:
+        for key, item in inner.values():
+            yield from fields_of(key, item)
+
+
+def inner_fields(name: str, kind: Type) -> dict[str, tuple[str, Type]] | None:
+    """Return the parts of a header's field, with their names in the header; None if it has none."""
+    bare = resolved(kind)
+    match bare:
+        case StructType():
+            pattern = "{}.{}"
+        case StackType():
+            pattern = "{}[{}]"
+        case _:
+            return None
+    return {key: (pattern.format(name, key), item) for key, item in member_types(bare).items()}
 
 
 def size_in_bits(kind: Type) -> int | None:

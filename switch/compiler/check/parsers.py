@@ -53,10 +53,8 @@ def check_keyset(
         if isinstance(symbol, syntax.ValueSetDeclaration):
             node = expressions.check(node, scope)
             assert isinstance(symbol.type, SetType)
-            bare = resolved(symbol.type.element)
-            wanted = list(bare.fields.values()) if isinstance(bare, StructType) else [bare]
             reporter.fail_if(
-                [resolved(kind) for kind in wanted]
+                [resolved(kind) for kind in _flattened([symbol.type.element])]
                 != [resolved(kind) for kind in _flattened(types)],
                 node.span,
                 f"a value set of {symbol.type.element} does not fit what is selected on",
@@ -147,7 +145,7 @@ class ParserChecker(ExpressionUser):
         bare = resolved(element)
         fits = isinstance(base_type(bare), (BitType, IntType)) or (
             isinstance(bare, StructType)
-            and all(isinstance(base_type(item), BitType) for item in bare.fields.values())
+            and all(isinstance(base_type(item), (BitType, IntType)) for item in _flattened([bare]))
         )
         self.reporter.fail_if(
             not fits,

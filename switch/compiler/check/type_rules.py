@@ -71,6 +71,8 @@ def _fits_in_header(kind: Type) -> bool:
     bare = resolved(kind)
     if isinstance(bare, StructType):
         return bare.kind == "struct" and all(map(_fits_in_header, bare.fields.values()))
+    if isinstance(bare, StackType):
+        return _fits_in_header(bare.element)
     return isinstance(
         bare, (BitType, IntType, BoolType, SerializableEnumType, TypeVariable, UnknownType)
     )

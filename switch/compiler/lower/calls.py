@@ -20,7 +20,6 @@ from weft.switch.compiler.lower.storage import (
     FieldPlace,
     HeaderPlace,
     LoweredValue,
-    NextPlace,
     Place,
     StackPlace,
     StructPlace,
@@ -259,11 +258,8 @@ class CallLowering(LoweringPart):
             return NOTHING
         base, name = self.expressions.value(target.base, env), target.name
         if name == "isValid":
-            match base:
-                case NextPlace():
-                    raise self.writer.fail(node, "not supported: isValid() of 'next' or 'last'")
-                case Composite():
-                    return ir.Truth(base.valid)
+            if isinstance(base, Composite):
+                return ir.Truth(base.valid)
             return self.places.is_valid(base, node)
         if name == "setValid":
             self.places.add(base, node)

@@ -25,6 +25,7 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
+    element_field,
     header_field,
     header_members,
     inner_name,
@@ -232,17 +233,8 @@ class ExpressionLowering:
                 assert isinstance(bare, StructType)
                 return NextPlace(base.stack, bare, base.last, node.name)
             case NextPlace() if not base.last:
-                raise self.writer.fail(
-                    node, "not supported: fields of 'next'; extract it, then use 'last'"
-                )
-        self.writer.fail_if(
-            isinstance(bare, StructType),
-            node,
-            "not supported: a struct or union in a stack's element here",
-        )
-        if isinstance(base, NextPlace):
-            return OffsetPlace(base.stack, None, node.name, kind, base.member)
-        return OffsetPlace(base.stack, base.index, node.name, kind)
+                return self._member_of(self.places.element(base), node)
+        return element_field(base, node.name, kind)
 
     def _index(self, node: syntax.Index, env: Environment) -> LoweredValue:
         base = self.value(node.base, env)
@@ -262,12 +254,7 @@ class ExpressionLowering:
         stack = self.shared.reporter.needed(
             base, StackPlace, node.span, "not supported: an element of this"
         )
-        element = resolved(stack.type.element)
-        if not is_header(element):
-            raise self.writer.fail(
-                node, "not supported: an index into header unions that is not a constant"
-            )
-        return ElementPlace(stack, index, element)
+        return self.places.element_at(stack, index)
 
     def _slice(self, node: syntax.Slice, env: Environment) -> LoweredValue:
         high, low = node.high.constant, node.low.constant
@@ -360,7 +347,7 @@ class ExpressionLowering:
             self.writer.apart(partial(self.value, side, env))
             for side in (node.then, node.otherwise)
         ]
-        if scalar_width(kind) is not None and not any(code for _, code in sides):
+        if self.places.is_number(kind) and not any(code for _, code in sides):
             left, right = (self.places.expression_of(value, node) for value, _ in sides)
             return arithmetic.choose(condition, left, right)
         temporary = self.writer.temporary(kind)
@@ -418,10 +405,12 @@ class ExpressionLowering:
         return self._numbers(self.value(node, env), type_of(node), node)
 
     def _numbers(self, value: LoweredValue, kind: Type, node: syntax.SyntaxNode) -> Numbers:
-        if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace)):
-            members: Mapping[str, LoweredValue] = (
-                header_members(value) if isinstance(value, HeaderPlace) else value.members
-            )
+        value = self.places.settled(value, node)
+        if isinstance(value, StackPlace):
+            value = Composite(kind, {str(at): item for at, item in enumerate(value.elements)})
+        if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace, ElementPlace)):
+            is_one = isinstance(value, (HeaderPlace, ElementPlace))
+            members: Mapping[str, LoweredValue] = header_members(value) if is_one else value.members
             return [
                 number
                 for member, member_type in zip(

@@ -12,7 +12,9 @@ from weft.switch.compiler.annotations import find, string_of
 from weft.switch.compiler.diagnostics import Abandon, Span
 from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
 from weft.switch.compiler.lower.storage import (
+    ChosenPlace,
     Composite,
+    ElementPlace,
     Environment,
     ExternInstance,
     FieldPlace,
@@ -25,10 +27,12 @@ from weft.switch.compiler.types import (
     EnumType,
     ErrorType,
     ExternType,
+    StackType,
     StructType,
     TupleType,
     Type,
     is_header,
+    is_union,
     is_varbit,
     member_types,
     resolved,
@@ -180,10 +184,15 @@ class ExternLowering(LoweringPart):
         else:
             kind = type_of(argument)
             place = self.expressions.value(argument, call.env)
-        operand = self._extracted(place, call)
         bare = resolved(kind)
         if not is_header(bare):
             raise call.fail(f"only headers can be extracted, not {kind}")
+        self.shared.storage.in_packets.add(bare)
+        target = place
+        if isinstance(place, (ElementPlace, ChosenPlace)):  # of which no extraction knows
+            target = self.writer.temporary(kind)
+            place = self.places.frozen(place)
+        operand = self._extracted(target, call)
         variable = any(map(is_varbit, bare.fields.values()))
         if not rest:
             call.fail_if(variable, f"{kind} has a varbit field: extract needs its length in bits")
@@ -193,6 +202,8 @@ class ExternLowering(LoweringPart):
             (length,) = rest
             assert length is not None
             self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
+        if isinstance(place, (ElementPlace, ChosenPlace)):
+            self.places.assign(place, target, call.node)
 
     def _extracted(self, place: LoweredValue, call: ExternCall) -> ir.LoweredExpression:
         """Return the header to extract to, as an operand."""
@@ -227,7 +238,8 @@ class ExternLowering(LoweringPart):
         )
         if (width := scalar_width(kind)) is not None and not is_varbit(bare):
             return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
-        if not isinstance(bare, (StructType, TupleType)) or size_in_bits(bare) is None:
+        composite = isinstance(bare, (StructType, TupleType, StackType))
+        if not composite or is_union(bare) or size_in_bits(bare) is None:
             raise call.fail(f"not supported: lookahead of {kind}")
         members: dict[str, LoweredValue] = {}
         for name, item in member_types(bare).items():

@@ -116,14 +116,9 @@ class InstanceLowering(LoweringPart):
         bare = resolved(node.type.element)
         fields = [ir.LoweredParameter("", node.type.element, scalar_width(bare) or 0)]
         if isinstance(bare, StructType):
-            fields = [
-                ir.LoweredParameter(
-                    local_name(item), kind, scalar_width(kind) or 0, item.annotations
-                )
-                for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
-            ]
-            for item in bare.declaration.fields:
-                for note in item.annotations:
+            fields = _set_fields(bare)
+            for field in fields:
+                for note in field.annotations:
                     kind = note.body[0].text if note.name == "match" and note.body else "exact"
                     self.shared.reporter.error_if(
                         kind not in VALUE_SET_KINDS,
@@ -202,3 +197,16 @@ def _of_instance(target: Target, instance: BlockInstance) -> Target:
         )
     ]
     return replace(target, parameters=parameters, arguments=arguments)
+
+
+def _set_fields(kind: StructType, prefix: str = "") -> list[ir.LoweredParameter]:
+    """Return the fields of a value set's elements; those of structs inside have dotted names."""
+    result: list[ir.LoweredParameter] = []
+    for item, own in zip(kind.declaration.fields, kind.fields.values(), strict=True):
+        name, bare = prefix + local_name(item), resolved(own)
+        if isinstance(bare, StructType):
+            result += _set_fields(bare, f"{name}.")
+        else:
+            width = scalar_width(own) or 0
+            result.append(ir.LoweredParameter(name, own, width, item.annotations))
+    return result

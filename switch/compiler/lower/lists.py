@@ -171,6 +171,7 @@ class ListLowering:
     def _emitted(self, value: LoweredValue | Place, node: syntax.SyntaxNode) -> list[str]:
         match value:
             case HeaderPlace():
+                self.body.writer.shared.storage.in_packets.add(value.type)
                 return [value.name]
             case StructPlace() | UnionPlace() | StackPlace():
                 return [name for item in inside(value) for name in self._emitted(item, node)]

@@ -129,7 +129,8 @@ class PackageLowering:
         result.value_sets = [item for item in result.value_sets if item.is_used]
         self.shared.storage.finish()
         for kind, bits in self.shared.storage.uneven:
-            self.reporter.error(
+            self.reporter.error_if(
+                kind in self.shared.storage.in_packets,
                 kind.declaration.name_span,
                 f"not supported: {kind} has {bits} bits, not a multiple of 8 (BMv2)",
             )

@@ -7,6 +7,7 @@ from weft.switch.compiler.diagnostics import NOWHERE, Span
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import unique
 from weft.switch.compiler.simplify import bodies, simplify
+from weft.switch.compiler.types import BitType
 
 
 class PipelineBuilder:
@@ -21,22 +22,25 @@ class PipelineBuilder:
         self.pipeline = ir.LoweredPipeline(name)
         self.by_name: dict[str, ir.PipelineNode] = {}
         self.renamed: dict[str | None, str | None] = {}
+        self.applications: dict[str, list[ir.TableNode]] = {}
+        """Of each table, what may follow it: one for each place that it is applied at, unless two
+        have the same."""
 
     def build(self, code: list[ir.Code]) -> ir.LoweredPipeline:
         """Return the graph of a control's code."""
         self.pipeline.first = self._sequence(simplify(code), None, {})
+        for name, applications in self.applications.items():
+            self._add_table(name, applications)
         self._rename()
         self._order(self.pipeline.first)
         return self.pipeline
 
     def _rename(self) -> None:
-        """Put the names of loops' first nodes in the place of what stood for them."""
+        """Put the names of tables and of loops' first nodes in place of what stood for them."""
         for placeholder, name in self.renamed.items():
             while name in self.renamed:
                 name = self.renamed[name]
             self.renamed[placeholder] = name
-        if not self.renamed:
-            return
         for node in self.by_name.values():
             for field in ("true_next", "false_next", "next_hit", "next_miss", "default_next"):
                 if getattr(node, field, None) in self.renamed:
@@ -143,16 +147,61 @@ class PipelineBuilder:
                 if table.default_action is None
                 else node.next_by_action[table.default_action.name]
             )
-        if (known := self.by_name.get(node.name)) is not None:
-            assert isinstance(known, ir.TableNode)
+        applications = self.applications.setdefault(node.name, [])
+        if node not in applications:
+            applications.append(node)
+        return _application(node.name, applications.index(node))
+
+    def _add_table(self, name: str, applications: list[ir.TableNode]) -> None:
+        """Add the node of a table, to which BMv2 gives one successor for each outcome. Where it is
+        applied at places with different code after it, a field says at which it is."""
+        if len(applications) == 1:
+            self.by_name[name] = applications[0]
+            self.renamed[_application(name, 0)] = name
+            return
+        table = applications[0].table
+        field = self.shared.storage.scalar(f"{name}_place", BitType(16)).field
+        for number in range(len(applications)):
+            noted = ir.Do("assign", (field, ir.Number(number)), table.span)
+            self.renamed[_application(name, number)] = self._action([noted], name)
+
+        def one_of(names: list[str | None]) -> str | None:
+            result = names[-1]
+            for number, following in reversed(list(enumerate(names[:-1]))):
+                if following != result:
+                    here = ir.OperatorCall("==", field, ir.Number(number))
+                    condition = f"node_{next(self.shared.conditions)}"
+                    self.by_name[condition] = ir.ConditionNode(
+                        condition, here, following, result, table.span
+                    )
+                    result = condition
+            return result
+
+        node = ir.TableNode(table)
+        by_action = [
+            item.next_by_action for item in applications if item.next_by_action is not None
+        ]
+        if len(by_action) == len(applications):
+            node.next_by_action = {
+                action: one_of([names[action] for names in by_action]) for action in by_action[0]
+            }
+            node.default_next = one_of([item.default_next for item in applications])
+        else:
             self.shared.reporter.fail_if(
-                known != node,
-                item.span,
-                f"not supported: table '{table.name}' is applied at more than one place, with "
-                "different code after it (BMv2 gives a table one successor)",
+                any(len({*names.values()}) > 1 for names in by_action),
+                table.span,
+                f"not supported: table '{table.name}' is applied at one place for the action that "
+                "it runs, and at another for whether it hits (BMv2 goes on by either)",
             )
-        self.by_name[node.name] = node
-        return node.name
+            outcomes = [
+                (item.next_hit, item.next_miss)
+                if item.next_by_action is None
+                else (item.default_next, item.default_next)
+                for item in applications
+            ]
+            node.next_hit = one_of([hit for hit, _ in outcomes])
+            node.next_miss = node.default_next = one_of([miss for _, miss in outcomes])
+        self.by_name[name] = node
 
     def _order(self, first: str | None) -> None:
         """List the nodes in the order in which a packet can meet them; drop those it cannot."""
@@ -164,6 +213,11 @@ class PipelineBuilder:
                 node = self.by_name[name]
                 self.pipeline.nodes.append(node)
                 waiting += reversed(successors(node))
+
+
+def _application(table: str, number: int) -> str:
+    """Return what stands for a place that a table is applied at, until all nodes are made."""
+    return f"\0{table}\0{number}"
 
 
 def is_loop_of_primitives(item: ir.Code) -> bool:

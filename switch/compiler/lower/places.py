@@ -116,6 +116,15 @@ class PlaceLowering:
     def is_valid(self, header: LoweredValue, node: syntax.SyntaxNode) -> ir.LoweredExpression:
         """Return whether a header or a union is valid, as a truth value."""
         match header:
+            case NextPlace():
+                return self.is_valid(self.element(header), node)
+            case ChosenPlace():
+                *others, last = header.choices
+                result = self.is_valid(last, node)
+                for number, choice in reversed(list(enumerate(others))):
+                    chosen = ir.OperatorCall("==", header.index, ir.Number(number))
+                    result = arithmetic.choose(chosen, self.is_valid(choice, node), result)
+                return arithmetic.truth(result)
             case HeaderPlace():
                 return arithmetic.truth(ir.HeaderField(header.name, "$valid$"))
             case UnionPlace():
@@ -124,12 +133,54 @@ class PlaceLowering:
                 )
         return ir.OperatorCall("valid", None, self.header_reference(header, node))
 
+    def element(self, place: NextPlace) -> Place:
+        """Return ``stack.next`` or ``stack.last`` as the element that it is now. There must be one,
+        or parsing ends with error.StackOutOfBounds."""
+        stack = place.stack
+        last = ir.OperatorCall("last_stack_index", None, ir.Reference("header_stack", stack.name))
+        number = last if place.last else ir.OperatorCall("+", last, ir.Number(1))
+        index = self.frozen_index(arithmetic.wrapped(number, BitType(32)))
+        there = ir.OperatorCall("<", index, ir.Number(stack.type.size))
+        error = ir.Number(self.writer.shared.program.errors.index("StackOutOfBounds"))
+        self.writer.do("verify", there, error)
+        element = self.element_at(stack, index)
+        if place.member:
+            assert isinstance(element, ChosenPlace)
+            unions = [item for item in element.choices if isinstance(item, UnionPlace)]
+            return replace(
+                element, choices=[item.members[place.member] for item in unions], type=place.type
+            )
+        return element
+
+    def element_at(self, stack: StackPlace, index: ir.LoweredExpression) -> Place:
+        """Return the element of a stack at an index that is not known at compile time."""
+        element = resolved(stack.type.element)
+        if is_header(element):
+            return ElementPlace(stack, index, element)
+        return ChosenPlace(stack.elements, self.frozen_index(index), element)
+
+    def settled(self, value: LoweredValue, node: syntax.SyntaxNode) -> LoweredValue:
+        """Return a value that primitives can take: what is chosen among headers, structs or unions
+        as a copy."""
+        if isinstance(value, NextPlace):
+            value = self.element(value)
+        if isinstance(value, ChosenPlace) and not self.is_number(value.type):
+            return self.saved(value, node)
+        return value
+
+    @staticmethod
+    def is_number(kind: Type) -> bool:
+        """Return whether values of a type are numbers or truth values, of which BMv2 computes
+        others."""
+        return scalar_width(kind) is not None and not is_varbit(kind)
+
     # Comparison
 
     def equal(
         self, left: LoweredValue, right: LoweredValue, node: syntax.Binary
     ) -> ir.LoweredExpression:
         """Return ``left == right`` for values of any type that can be compared."""
+        left, right = self.settled(left, node), self.settled(right, node)
         if isinstance(left, Composite) and isinstance(right, (*_HEADERS, UnionPlace)):
             left, right = right, left
         match left, right:
@@ -198,6 +249,9 @@ class PlaceLowering:
 
     def assign(self, place: Place, value: LoweredValue, node: syntax.SyntaxNode) -> None:
         """Store a value of any type."""
+        value = self.settled(value, node)
+        if isinstance(place, NextPlace):
+            place = self.element(place)
         if (
             isinstance(place, (StructPlace, HeaderPlace, ElementPlace, StackPlace))
             and isinstance(value, Composite)
@@ -206,11 +260,10 @@ class PlaceLowering:
             value = self.saved(value, node)
         match place:
             case StructPlace():
-                value = self.saved(value, node) if isinstance(value, ChosenPlace) else value
                 assert isinstance(value, (StructPlace, Composite))
                 for name, member in place.members.items():
                     self.assign(member, value.members[name], node)
-            case HeaderPlace() | ElementPlace() | NextPlace():
+            case HeaderPlace() | ElementPlace():
                 self._assign_header(place, value, node)
             case UnionPlace():
                 self._assign_union(place, value, node)
@@ -276,7 +329,7 @@ class PlaceLowering:
 
     def _assign_header(
         self,
-        place: HeaderPlace | ElementPlace | NextPlace,
+        place: HeaderPlace | ElementPlace,
         value: LoweredValue,
         node: syntax.SyntaxNode,
     ) -> None:
@@ -285,8 +338,6 @@ class PlaceLowering:
             if not value.valid:
                 self.remove(place, node)
                 return
-            if isinstance(place, NextPlace):
-                raise self.writer.fail(node, "not supported: a list as the value of 'next'")
             self.writer.do("add_header", target)
             for name, member in header_members(place).items():
                 self.assign(member, value.members[name], node)
@@ -314,11 +365,21 @@ class PlaceLowering:
 
     def add(self, place: LoweredValue, node: syntax.SyntaxNode) -> None:
         """Make a header valid; the others of its union become invalid."""
+        if isinstance(place, NextPlace):
+            place = self.element(place)
+        if isinstance(place, ChosenPlace):
+            self._for_the_chosen(place, lambda choice: self.add(choice, node))
+            return
         self.remove_all(self._siblings(place))
         self.writer.do("add_header", self.header_reference(place, node))
 
     def remove(self, place: LoweredValue, node: syntax.SyntaxNode) -> None:
         """Make a header invalid, with all others of its union."""
+        if isinstance(place, NextPlace):
+            place = self.element(place)
+        if isinstance(place, ChosenPlace):
+            self._for_the_chosen(place, lambda choice: self.remove(choice, node))
+            return
         self.writer.do("remove_header", self.header_reference(place, node))
         self.remove_all(self._siblings(place))
 
@@ -378,7 +439,7 @@ class PlaceLowering:
                     "not supported: this value overlaps what is assigned to",
                 )
                 return self.copied(value, kind, node)
-            case ChosenPlace() if scalar_width(value.type) is None:
+            case ChosenPlace() if not self.is_number(value.type):
                 temporary = self.writer.temporary(value.type)
                 self._for_the_chosen(value, lambda choice: self.assign(temporary, choice, node))
                 return temporary

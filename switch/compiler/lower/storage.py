@@ -6,6 +6,7 @@ numbers in structs and variables become fields of one metadata instance, ``scala
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from weft.switch.compiler import ir, syntax
@@ -18,6 +19,7 @@ from weft.switch.compiler.types import (
     Type,
     VarbitType,
     header_fields,
+    inner_fields,
     is_header_stack,
     is_signed,
     is_union,
@@ -192,14 +194,26 @@ def atoms(place: Place) -> set[str]:
 
 
 def header_field(header: str, name: str, kind: Type) -> Place:
-    """Return the place of a header's field, which may be a struct."""
-    bare = resolved(kind)
-    if isinstance(bare, StructType):
-        return StructPlace(
-            kind,
-            {key: header_field(header, f"{name}.{key}", item) for key, item in bare.fields.items()},
-        )
-    return FieldPlace(header, name, kind)
+    """Return the place of a header's field, which may be a struct or an array."""
+    return _field(partial(FieldPlace, header), name, kind)
+
+
+def element_field(element: "ElementPlace | NextPlace", name: str, kind: Type) -> Place:
+    """Return the place of a field, which may be a struct or an array, of a stack's element."""
+
+    def make(own: str, item: Type) -> Place:
+        if isinstance(element, NextPlace):
+            return OffsetPlace(element.stack, None, own, item, element.member)
+        return OffsetPlace(element.stack, element.index, own, item)
+
+    return _field(make, name, kind)
+
+
+def _field(make: Callable[[str, Type], Place], name: str, kind: Type) -> Place:
+    inner = inner_fields(name, kind)
+    if inner is None:
+        return make(name, kind)
+    return StructPlace(kind, {key: _field(make, *item) for key, item in inner.items()})
 
 
 def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
@@ -208,10 +222,7 @@ def header_members(header: HeaderPlace | ElementPlace) -> dict[str, Place]:
         return {
             name: header_field(header.name, name, item) for name, item in header.type.fields.items()
         }
-    return {
-        name: OffsetPlace(header.stack, header.index, name, item)
-        for name, item in header_fields(header.type)
-    }
+    return {name: element_field(header, name, item) for name, item in header.type.fields.items()}
 
 
 def unique(name: str, taken: set[str]) -> str:
@@ -237,8 +248,9 @@ class Storage:
         self._fields: set[str] = set()
         self._empty: HeaderPlace | None = None
         self.uneven: list[tuple[StructType, int]] = []
-        """The headers that are not of whole bytes, which BMv2 cannot have, with their sizes in
-        bits."""
+        """The headers that are not of whole bytes, with their sizes in bits."""
+        self.in_packets: set[StructType] = set()
+        """The headers that are extracted or emitted."""
 
     def header_type(self, kind: StructType) -> str:
         """Return the name of the BMv2 header type of a P4 header, or of a struct as metadata."""
@@ -321,7 +333,9 @@ class Storage:
             case _ if scalar_width(bare) is None:
                 raise KeyError(str(bare))
             case VarbitType():  # BMv2 has it in headers alone
-                raise KeyError(f"{bare} outside of a header,")
+                fields: dict[str, Type] = {"bits": bare}
+                holder = StructType(f"varbit{bare.width}_t", "header", (), fields)
+                return FieldPlace(self.header(name or "varbit", holder).name, "bits", kind)
         return self.scalar(name, kind)
 
     def _stack(self, name: str, kind: StackType) -> StackPlace:

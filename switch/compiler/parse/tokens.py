@@ -205,9 +205,17 @@ class _Sorter:
         """Return whether the ``<`` at `index` opens type arguments (or parameters) of a call."""
         depth = 0
         width_depth = 0  # of the `<` that encloses a width, which may be any expression
+        brackets = 0  # which enclose the size of an array
         for position in range(index, len(self.tokens)):
             kind, text = self.tokens[position].kind, self.tokens[position].text
-            if kind == "LESS":
+            if kind == "LEFT_BRACKET":
+                brackets += 1
+            elif kind == "RIGHT_BRACKET" and brackets:
+                brackets -= 1
+            elif brackets:
+                if kind in ("SEMICOLON", "LEFT_BRACE", "RIGHT_BRACE"):
+                    return False
+            elif kind == "LESS":
                 depth += 1
                 if not width_depth and self.kind_at(position - 1) in _SIZED_TYPES:
                     width_depth = depth

@@ -63,7 +63,7 @@ def test_every_statement_does_what_it_says() -> None:
     assert (report.packets, report.expectations) == (text.count("\npacket"), 48)
 
 
-@pytest.mark.parametrize("name", ["basic", "clones", "firewall", "language"])
+@pytest.mark.parametrize("name", ["accepted", "basic", "clones", "firewall", "language"])
 def test_a_program_does_what_its_packet_test_says(name: str) -> None:
     source = FOLDER / f"{name}.p4"
     report = run_test(read_test(source.with_suffix(".stf")), program(source), strict=True)

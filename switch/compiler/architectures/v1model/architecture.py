@@ -7,7 +7,6 @@ from typing import ClassVar
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.architectures.v1model.checksums import ChecksumLowering
 from weft.switch.compiler.architectures.v1model.externs import V1ModelExterns
-from weft.switch.compiler.diagnostics import Abandon, Span
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.lower import Architecture, PackageLowering
@@ -22,7 +21,7 @@ from weft.switch.compiler.lower.storage import (
     inside,
 )
 from weft.switch.compiler.syntax import type_of
-from weft.switch.compiler.types import StructType, header_fields, is_header, is_union, resolved
+from weft.switch.compiler.types import StructType, header_fields, resolved
 
 _USER_METADATA = "userMetadata"
 _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
@@ -93,26 +92,7 @@ class V1Model(Architecture):
             raise package.reporter.fail(
                 span, f"the {what} of V1Switch must be a struct, not {kind}"
             )
-        if what == "headers" and not self._can_be_headers(package, bare, span):
-            raise Abandon
         return package.shared.allocate(name, kind, span, bare)
-
-    def _can_be_headers(self, package: PackageLowering, kind: StructType, span: Span) -> bool:
-        """Return whether a struct holds nothing but headers; report what else it holds."""
-        result = True
-        for name, item in kind.fields.items():
-            bare = resolved(item)
-            element = resolved(getattr(bare, "element", bare))
-            if isinstance(element, StructType) and element.kind == "struct":
-                result &= self._can_be_headers(package, element, span)
-            elif not is_header(element) and not is_union(element):
-                result = False
-                package.reporter.error(
-                    span,
-                    f"not supported: field '{name}' of type {item} in {kind}: the headers of "
-                    "V1Switch may only hold headers, header stacks and header unions (BMv2)",
-                )
-        return result
 
     def _field_lists(self, package: PackageLowering, metadata: Place) -> None:
         """Find the metadata fields that are annotated ``@field_list(...)``."""
