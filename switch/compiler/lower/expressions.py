@@ -409,8 +409,11 @@ class ExpressionLowering:
         if isinstance(value, StackPlace):
             value = Composite(kind, {str(at): item for at, item in enumerate(value.elements)})
         if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace, ElementPlace)):
-            is_one = isinstance(value, (HeaderPlace, ElementPlace))
-            members: Mapping[str, LoweredValue] = header_members(value) if is_one else value.members
+            members: Mapping[str, LoweredValue] = (
+                header_members(value)
+                if isinstance(value, (HeaderPlace, ElementPlace))
+                else value.members
+            )
             return [
                 number
                 for member, member_type in zip(

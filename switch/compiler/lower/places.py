@@ -133,7 +133,7 @@ class PlaceLowering:
                 )
         return ir.OperatorCall("valid", None, self.header_reference(header, node))
 
-    def element(self, place: NextPlace) -> Place:
+    def element(self, place: NextPlace) -> ElementPlace | ChosenPlace:
         """Return ``stack.next`` or ``stack.last`` as the element that it is now. There must be one,
         or parsing ends with error.StackOutOfBounds."""
         stack = place.stack
@@ -152,7 +152,9 @@ class PlaceLowering:
             )
         return element
 
-    def element_at(self, stack: StackPlace, index: ir.LoweredExpression) -> Place:
+    def element_at(
+        self, stack: StackPlace, index: ir.LoweredExpression
+    ) -> ElementPlace | ChosenPlace:
         """Return the element of a stack at an index that is not known at compile time."""
         element = resolved(stack.type.element)
         if is_header(element):
@@ -250,8 +252,7 @@ class PlaceLowering:
     def assign(self, place: Place, value: LoweredValue, node: syntax.SyntaxNode) -> None:
         """Store a value of any type."""
         value = self.settled(value, node)
-        if isinstance(place, NextPlace):
-            place = self.element(place)
+        place = self.element(place) if isinstance(place, NextPlace) else place
         if (
             isinstance(place, (StructPlace, HeaderPlace, ElementPlace, StackPlace))
             and isinstance(value, Composite)
