@@ -4,6 +4,7 @@ shows: names that the network has."""
 from collections.abc import Sequence
 
 from weft.controller.bmv2_cli.run import COMMANDS
+from weft.topo.link_changes import FIGURES
 from weft.topo.network import Topology
 
 BARE = ("EOF", "exit", "quit", "help", "links", "loads", "net", "nodes", "dump", "intfs", "ports",
@@ -47,7 +48,11 @@ def _ends_and_state(topology: Topology, before: Sequence[str]) -> list[str]:
         return [
             *dict.fromkeys(each.ends[1] for each in outward if each.source.is_called(before[0]))
         ]
-    return ["up", "down"] if len(before) == 2 else []
+    if len(before) > 2 and "=" not in before[2]:
+        return []
+    named = [word.partition("=")[0] for word in before[2:]]
+    figures = [f"{name}=" for name in FIGURES if name not in named]
+    return figures if named else ["up", "down", *figures]
 
 
 def link_example(topology: Topology) -> str:

@@ -26,6 +26,7 @@ from weft.controller.inspection import Inspector
 from weft.experiments.runs.folder import REPORT
 from weft.interface.net import Net
 from weft.switch.engine.trace.text import packets_text
+from weft.topo.link_changes import LinkChange, figures_of
 from weft.topo.switch_kinds import require
 from weft.topo.worlds.emulated.mininet_prompt import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace
@@ -73,12 +74,19 @@ class Prompt(CommandLine):
 
     def do_link(self, line: str) -> None:
         """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again. Of several
-        cables between the two, name one by its ports, as links lists them: link s1:1 s2:1 down."""
+        cables between the two, name one by its ports, as links lists them: link s1:1 s2:1 down.
+        link ONE OTHER delay=10ms jitter=1ms loss=1% rate=50Mbit: let it go on so, or some of it."""
         words = shlex.split(line)
+        if len(words) > 2 and "=" in words[2]:
+            link = self._net.link(*words[:2])
+            link.change(LinkChange.of_words(words[2:], f"link {line}"))
+            self._say(f"{link.name}: {figures_of(link.figures)}")
+            return
         _check(
             len(words) == 3 and words[2] in ("up", "down"),
             f"link {line}",
-            f"link ONE OTHER up|down, as link {link_example(self._net.topology)} down",
+            f"link ONE OTHER up|down, as link {link_example(self._net.topology)} down, or link ONE "
+            "OTHER delay=10ms loss=1%",
         )
         one, other, state = words
         self._net.set_link(one, other, up=state == "up")
@@ -103,9 +111,11 @@ class Prompt(CommandLine):
         return said
 
     def do_links(self, line: str) -> None:
-        """links: all links, and whether they are up."""
+        """links: all links, whether they are up, and what has been changed of them."""
         for link in self._net.topology.links:
-            self._say(f"{link.name} is {'down' if link.name in self._net.down else 'up'}")
+            state = "down" if link.name in self._net.down else "up"
+            changed = self._net.changed.get(link.name)
+            self._say(f"{link.name} is {state}{f'; {figures_of(changed)}' if changed else ''}")
 
     def do_switches(self, line: str) -> None:
         """switches: the device id of every switch, and where it serves P4Runtime."""

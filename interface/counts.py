@@ -37,7 +37,7 @@ def counted_elsewhere(topology: Topology, world: World, asked: Iterable[Directio
 
 def add_losses(counted: Counts, topology: Topology, world: World) -> None:
     """Add what links have lost at random by themselves."""
-    losing = {each.ends: each for each in topology.directions if each.link.loss}
+    losing = {each.ends: each for each in topology.directions if world.loses(each.link)}
     lost = world.fault_losses() if losing else {}
     for ends, (packets, size_bytes) in lost.items():
         if ends in losing:  # what comes from a host is counted where it arrives

@@ -17,6 +17,7 @@ from weft.interface.frames import frame_bytes, packet_of
 from weft.switch.engine.trace.text import packets_text
 from weft.topo.addresses import Interface, format_mac
 from weft.topo.interfaces import interface_name
+from weft.topo.link_changes import LinkChange
 from weft.topo.network import (
     Direction,
     Host,
@@ -35,6 +36,7 @@ class HandlesNetwork(Protocol):
 
     topology: Topology
     backend: World
+    changed: dict[str, Link]
 
     @property
     def mininet(self) -> Any: ...
@@ -198,6 +200,43 @@ class LinkHandle:
     def up(self) -> bool:
         """Whether it carries packets."""
         return self.name not in self._net.down
+
+    @property
+    def figures(self) -> Link:
+        """What it is now: `rate_bps`, `delay_ns`, `jitter_ns`, `loss`."""
+        return self._net.changed.get(self.name, self._link)
+
+    def set(
+        self,
+        *,
+        delay: str | int | None = None,
+        jitter: str | int | None = None,
+        loss: str | float | None = None,
+        rate: str | int | None = None,
+    ) -> None:
+        """Let both directions go on with other figures; what is not given stays.
+
+        Args:
+            delay: ``"10ms"``, or ns.
+            jitter: by how much at most a packet's delay is greater or less, at random; packets stay
+                in order.
+            loss: the probability by which a packet is lost: ``"1%"``, or 0.01.
+            rate: ``"10Mbit"``, or bit/s; at most the link's own.
+
+        Raises:
+            InputError: the link cannot have them; nothing has changed.
+            RunError: BMv2 has no such links.
+        """
+        self.change(LinkChange(delay, jitter, loss, rate))
+
+    def change(self, change: LinkChange) -> None:
+        """Let both directions go on with other figures (`set`)."""
+        self._net.check_up()
+        with self._net.in_turn("set"):
+            before = self.figures
+            after = change.applied(before, self._net.topology)
+            self._net.backend.change_link(before, after)
+            self._net.changed[self.name] = after
 
     def fail(self) -> None:
         """Let the link lose everything, and lead routes around it (`Net.set_link`)."""

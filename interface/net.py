@@ -32,7 +32,7 @@ from weft.interface.planning import Planning
 from weft.interface.standing import Standing
 from weft.switch.compiler import ProgramFiles
 from weft.topo.fabric_program import check_carried
-from weft.topo.network import Direction, Host
+from weft.topo.network import Direction, Host, Link
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.registry import WORLDS
 from weft.topo.worlds.world import NetworkOptions
@@ -84,6 +84,8 @@ class Net:
             self._program if standing.controlled else None,
         )  # fmt: skip
         """What the network's file asks beside its shape."""
+        self.changed: dict[str, Link] = {}
+        """The links that go on with other figures (`LinkHandle.set`), by name."""
         self._up = False
         self.began_s = 0.0
         """When it came up, as `now` tells the time."""

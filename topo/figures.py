@@ -18,7 +18,7 @@ MOST_PRIORITY_QUEUES = 32
 """The most queues of a port, as BMv2 has."""
 
 
-def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
+def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int, jitter_ns: int = 0) -> None:
     """Raise InputError unless a link could have these figures."""
     whole("link rate in bit/s", rate_bps, "100_000_000")
     whole("link delay in ns", delay_ns, "1000")
@@ -30,6 +30,11 @@ def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
     if not 0 <= delay_ns <= MAX_DELAY_NS:
         raise InputError(
             f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}"
+        )
+    if not 0 <= jitter_ns <= delay_ns:
+        raise InputError(
+            f"link jitter {format_duration(jitter_ns)}: it is at most the delay, which is "
+            f"{format_duration(delay_ns)}"
         )
     refuse(
         queue_bytes < 1,

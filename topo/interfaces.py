@@ -6,6 +6,7 @@ a host's first interface is ``h0-eth0`` in its own namespace.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Literal, get_args
 
 from weft.base.errors import InputError, refuse
@@ -286,6 +287,14 @@ def host_shapers(host: Host, topology: Topology, link_mtu: int) -> list[str]:
         shaper(uplink, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
         for uplink in topology.outward(host.name)
     ]
+
+
+def host_shaper(direction: Direction, link: Link, topology: Topology, link_mtu: int) -> str:
+    """Return the ``tc -batch`` line by which what a host sends goes on at another rate, which is
+    that of ``link``."""
+    changed = replace(direction, link=link)
+    line = shaper(changed, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
+    return line.replace("qdisc add", "qdisc change", 1)
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:

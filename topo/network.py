@@ -161,6 +161,9 @@ class Link:
     """Whether its nodes have other links with each other, so that it is named by its ports."""
     loss: float = 0.0
     """The probability by which it loses a packet, in either direction."""
+    jitter_ns: int = 0
+    """By how much at most the delay of a packet is greater or less, at random; packets stay in
+    order."""
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -29,13 +29,15 @@ Figure = str | int
 
 
 class Figures(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """The rate, the delay, the queue and the loss of links."""
+    """The rate, the delay and its jitter, the queue and the loss of links."""
 
     rate: Figure | None = None
     delay: Figure | None = None
     queue: Figure | None = None
     loss: str | float | None = None
     """The probability by which a packet is lost in each direction, from 0 to 1, or like ``1%``."""
+    jitter: Figure | None = None
+    """By how much at most a packet's delay is greater or less, at random."""
 
 
 class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):

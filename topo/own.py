@@ -54,6 +54,7 @@ class Network:
         delay: likewise: ``"1ms"``, or ns.
         queue: bound of a port's queue: ``"512KiB"``, or bytes.
         loss: likewise: the probability by which a packet is lost: ``"1%"``, or 0.01.
+        jitter: likewise: by how much at most a delay is greater or less, at random.
         cpu_port: the number that switches have for the port to the controller.
     """
 
@@ -65,10 +66,11 @@ class Network:
         delay: Figure | None = None,
         queue: Figure | None = None,
         loss: str | float | None = None,
+        jitter: Figure | None = None,
         cpu_port: int = CPU_PORT,
     ) -> None:
         what = f"network {shown(name)}"
-        figures = {"rate": rate, "delay": delay, "queue": queue, "loss": loss}
+        figures = {"rate": rate, "delay": delay, "queue": queue, "loss": loss, "jitter": jitter}
         self._document = NetworkDocument(
             text("network", name, "'lab'"),
             cpu_port=whole(f"{what}: cpu_port", cpu_port, "255"),
@@ -125,6 +127,7 @@ class Network:
         delay: Figure | None = None,
         queue: Figure | None = None,
         loss: str | float | None = None,
+        jitter: Figure | None = None,
         ports: Mapping[str, int] | None = None,
         ip: OfHosts | None = None,
         mac: str | dict[str, str] | None = None,
@@ -135,8 +138,8 @@ class Network:
         by their ports: ``s1:1-s2:1``, ``s1:2-s2:2``.
 
         Args:
-            rate, delay, queue, loss: those of the link in each direction. The built-in switches
-                lose packets at random, whatever programs they run.
+            rate, delay, queue, loss, jitter: those of the link in each direction. The built-in
+                switches lose and delay packets at random, whatever programs they run.
             ports: the numbers of its ports at switches, by their names; by default the next free
                 ones.
             ip: the address and prefix length of the host's interface, like ``10.0.1.7/24`` or
@@ -152,7 +155,7 @@ class Network:
         """
         given: dict[str, object] = {
             "ends": [one, other], "rate": rate, "delay": delay, "queue": queue, "loss": loss,
-            "ip": ip, "mac": mac, "gateway": gateway, "interface": interface,
+            "jitter": jitter, "ip": ip, "mac": mac, "gateway": gateway, "interface": interface,
         }  # fmt: skip
         if ports is not None:
             given["ports"] = dict(ports) if isinstance(ports, Mapping) else ports

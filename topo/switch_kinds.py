@@ -134,5 +134,7 @@ def check_topology(kind: SwitchKind, topology: Topology) -> None:
     have."""
     if any(link.delay_ns for link in topology.links):
         require(kind, ["propagation delay"])
+    if any(link.jitter_ns for link in topology.links):
+        require(kind, ["propagation delay"])
     if any(link.loss for link in topology.links):
         require(kind, ["loss of links"])

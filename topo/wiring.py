@@ -1,7 +1,7 @@
 """The topology that the document of a network describes: everything is checked on the way."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -50,6 +50,14 @@ def topology_of(document: NetworkDocument, what: str) -> Topology:
         raise InputError(f"{what}: {error}") from None
 
 
+_PARSERS: dict[str, Callable[[str | int, str], int]] = {
+    "rate": parse_rate,
+    "delay": parse_duration,
+    "jitter": parse_duration,
+    "queue": parse_size,
+}
+
+
 @dataclass(frozen=True)
 class _Joint:
     """What is known of a link before levels are: its ends, and the place in the document."""
@@ -61,6 +69,7 @@ class _Joint:
     delay_ns: int
     queue_bytes: int
     loss: float
+    jitter_ns: int
     hosts: tuple[str, ...]
     """Its ends that are hosts."""
 
@@ -103,7 +112,7 @@ class _Build:
             a, b = ports
             parallel = pairs[frozenset(each.ends)] > 1
             figures = each.rate_bps, each.delay_ns, each.queue_bytes
-            links.append(Link(a, b, *figures, parallel, each.loss))
+            links.append(Link(a, b, *figures, parallel, each.loss, each.jitter_ns))
         found = Topology(
             document.name,
             tuple(
@@ -187,8 +196,9 @@ class _Build:
         rate_bps = self._figure(link, place, "rate", DEFAULT_RATE_BPS)
         delay_ns = self._figure(link, place, "delay", DEFAULT_DELAY_NS)
         queue_bytes = self._figure(link, place, "queue", DEFAULT_QUEUE_BYTES)
+        jitter_ns = self._figure(link, place, "jitter", 0)
         try:
-            check_link_figures(rate_bps, delay_ns, queue_bytes)
+            check_link_figures(rate_bps, delay_ns, queue_bytes, jitter_ns)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
         loss = self._loss(link, place)
@@ -202,7 +212,8 @@ class _Build:
                 f"{place}: a delay of {format_duration(delay_ns)} is kept by a switch, and both "
                 "ends are hosts: write delay = 0 for this link, or put a switch between"
             )
-        return _Joint(place, (one, other), link, rate_bps, delay_ns, queue_bytes, loss, hosts)
+        figures = rate_bps, delay_ns, queue_bytes, loss, jitter_ns
+        return _Joint(place, (one, other), link, *figures, hosts)
 
     def _loss(self, link: LinkDocument, place: str) -> float:
         for value, where in ((link.loss, place), (self._document.defaults.loss, "defaults")):
@@ -211,7 +222,7 @@ class _Build:
         return 0.0
 
     def _figure(self, link: LinkDocument, place: str, name: str, otherwise: int) -> int:
-        parse = {"rate": parse_rate, "delay": parse_duration, "queue": parse_size}[name]
+        parse = _PARSERS[name]
         for value, where in (
             (getattr(link, name), f"{place}.{name}"),
             (getattr(self._document.defaults, name), f"defaults.{name}"),

@@ -34,8 +34,8 @@ rest."""
 
 @dataclass(frozen=True)
 class Queue:
-    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, and the
-    probability by which it loses a frame that has been sent.
+    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, the
+    probability by which it loses a frame that has been sent, and the jitter of the delay.
 
     The rate counts Ethernet frame bytes without FCS. Frames that do not fit the queue are dropped
     (drop-tail); the frame being sent is not in the queue.
@@ -46,13 +46,13 @@ class Queue:
     limit_bytes: int = 1 << 30
     limit_packets: int = 1 << 20
     loss: float = 0.0
+    jitter_ns: int = 0
 
 
 def check_priority_queues(queues: int) -> None:
     """Raise InputError for a number of queues that a port cannot have."""
-    most = at.MOST_PRIORITY_QUEUES
-    if not 1 <= queues <= most:
-        raise InputError(f"{queues} priority queues: a port has 1 to {most}")
+    if not 1 <= queues <= at.MOST_PRIORITY_QUEUES:
+        raise InputError(f"{queues} priority queues: a port has 1 to {at.MOST_PRIORITY_QUEUES}")
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,8 @@ class Dataplane:
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
         """Bring a port up with the link behind it."""
         row = self.memory.port(switch, port)
-        row.rate_bps, row.delay_ns = queue.rate_bps, queue.delay_ns
         row.limit_bytes, row.limit_packets = queue.limit_bytes, queue.limit_packets
-        row.loss = round(queue.loss * CERTAIN)
+        self.set_figures(switch, port, queue)
         row.up = 1
 
     def patch(self, end: tuple[int, int], other: tuple[int, int]) -> None:
@@ -201,6 +200,14 @@ class Dataplane:
         """Let a port's link go on at another rate; the frame that is on it ends at its old one."""
         row = self.memory.port(switch, port)
         row.rate_bps, row.remainder = rate_bps, 0
+
+    def set_figures(self, switch: int, port: int, queue: Queue) -> None:
+        """Let a port's link go on with another rate, delay, jitter and loss."""
+        row = self.memory.port(switch, port)
+        if row.rate_bps != queue.rate_bps:
+            self.set_rate(switch, port, queue.rate_bps)
+        row.delay_ns, row.jitter_ns = queue.delay_ns, queue.jitter_ns
+        row.loss = round(queue.loss * CERTAIN)
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count from `start_ns` on, anew, what links carry: in bins of `bin_ns`, or longer ones as

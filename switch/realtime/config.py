@@ -25,6 +25,7 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     delay what they send: so long after a frame has come to the interface it is in the switch.
     ``loss`` is the probability by which the link loses a frame that the port has sent,
     ``ingress_loss`` by which it loses one that comes to the interface.
+    By ``jitter_ns`` and ``ingress_jitter_ns`` the delays are greater or less at most, at random.
     ``pcap_in``, ``pcap_out``: files that hold what comes in and
     what goes out; they may be one file.
     """
@@ -36,6 +37,8 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     ingress_delay_ns: int = 0
     loss: float = 0.0
     ingress_loss: float = 0.0
+    jitter_ns: int = 0
+    ingress_jitter_ns: int = 0
     queue_bytes: int = 1 << 30
     queue_packets: int = 1 << 20
     patch: tuple[str, int] | None = None
@@ -141,7 +144,7 @@ def _check_ports(switch: SwitchConfig) -> None:
                 raise InputError(f"{where}: loss {loss} is no probability, 0 to 1")
         figures = (
             port.rate_bps, port.delay_ns, port.ingress_delay_ns, port.queue_bytes,
-            port.queue_packets,
+            port.queue_packets, port.jitter_ns, port.ingress_jitter_ns,
         )  # fmt: skip
         refuse(min(figures) < 0, f"{where}: a negative figure")
 

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -78,7 +78,8 @@ class SwitchProcess:
             lambda line: self.note(line),
         )
         # What comes to these goes over a port of its own first, which is like a link's far end.
-        lines = -(-len(delayed) // ports_each)
+        with_interface = [port for port in self._ports.values() if port.patch is None]
+        lines = -(-len(with_interface) // ports_each)
         self.dataplane = Dataplane(
             max(len(config.switches), 1) + lines,
             ports_each,
@@ -109,22 +110,22 @@ class SwitchProcess:
                         port.queue_bytes,
                         port.queue_packets,
                         port.loss,
+                        port.jitter_ns,
                     ),
                 )
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
         self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.bypass_qdisc)
-        first_line = len(config.switches) * ports_each
+        self._places = places
+        """Of each socket: the numbers of the switch and the port, and the interface."""
         self._lines: dict[tuple[str, int], tuple[int, int]] = {}
         """By switch and port: the port of its own that what comes there goes over first."""
-        for line, place in enumerate(delayed, first_line):
-            end, port = divmod(line, ports_each), self._ports[place]
-            self.dataplane.set_seed(end[0], -1 - config.switches[0].seed)  # of what lines lose
-            self.dataplane.set_port(*end, Queue(0, port.ingress_delay_ns, loss=port.ingress_loss))
-            self._lines[place] = end
-            self.dataplane.lead(end, self._place(*place))
-            socket = places.index((*self._place(*place), self._ports[place].interface))
-            self.sockets.rows[socket].line = line
+        for place in delayed:
+            port = self._ports[place]
+            line = Queue(
+                0, port.ingress_delay_ns, loss=port.ingress_loss, jitter_ns=port.ingress_jitter_ns
+            )
+            self.dataplane.set_figures(*self._line(place), line)
         for (name, port_number), port in self._ports.items():
             if port.patch is not None:
                 near, far = self._place(name, port_number), self._place(*port.patch)
@@ -179,6 +180,20 @@ class SwitchProcess:
     def _place(self, name: str, port: int) -> tuple[int, int]:
         """Return the numbers of a switch and its port."""
         return self._numbers[name], port
+
+    def _line(self, place: tuple[str, int]) -> tuple[int, int]:
+        """Return the line that what comes to a port goes over first; from now on, if it did not
+        before."""
+        if place not in self._lines:
+            ports = self.dataplane.port_count
+            line = len(self.config.switches) * ports + len(self._lines)
+            end = self._lines[place] = divmod(line, ports)
+            self.dataplane.set_seed(end[0], -1 - self.config.switches[0].seed)  # of what is lost
+            self.dataplane.set_port(*end, Queue())
+            self.dataplane.lead(end, self._place(*place))
+            socket = self._places.index((*self._place(*place), self._ports[place].interface))
+            self.sockets.rows[socket].line = line
+        return self._lines[place]
 
     # -- the loop's thread
 
@@ -376,6 +391,27 @@ class SwitchProcess:
 
         self.at_once(change)
 
+    def set_figures(self, changes: Sequence[tuple[str, int, bool, Queue]]) -> None:
+        """Let links go on with other rates, delays, jitters and losses. Each is named by switch and
+        port, and by whether it is the direction that comes in there, from whoever cannot delay what
+        they send. Raises ``InputError``."""
+        for name, number, comes_in, _ in changes:
+            port = self._ports.get((name, number))
+            if port is None:
+                raise InputError(f"figures of port {number} of {name!r}: there is no such port")
+            refuse(
+                comes_in and port.patch is not None,
+                f"figures of what comes to port {number} of {name!r}: its link is a patch link, "
+                "whose other end has them",
+            )
+
+        def change() -> None:
+            for name, number, comes_in, queue in changes:
+                place = self._line((name, number)) if comes_in else self._place(name, number)
+                self.dataplane.set_figures(*place, queue)
+
+        self.at_once(change)
+
     def statistics(self) -> dict[str, Any]:
         """Return everything that was counted, in the form that JSON has."""
         drops = self.sockets.count_kernel_drops()
@@ -396,14 +432,15 @@ class SwitchProcess:
                 "kernel_drops": 0 if socket is None else drops[socket],
                 "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
             }
-            if port.patch is not None or port.loss:
-                packets, size = self.dataplane.lost_on_link(*place)
+            packets, size = self.dataplane.lost_on_link(*place)
+            if port.patch is not None or port.loss or packets:
                 figures |= {"lost_packets": packets, "lost_bytes": size}
             if port.patch is not None:
                 figures["patch"] = list(port.patch)
-            if port.ingress_loss:
+            if (name, number) in self._lines:
                 packets, size = self.dataplane.lost_on_link(*self._lines[name, number])
-                figures |= {"arrived_lost_packets": packets, "arrived_lost_bytes": size}
+                if port.ingress_loss or packets:
+                    figures |= {"arrived_lost_packets": packets, "arrived_lost_bytes": size}
             ports[name].append(figures)
         io = self.sockets.io
         return {

@@ -6,6 +6,9 @@ The lines, each of which is checked whole before anything is done:
 - ``loads START_NS BIN_NS``: what links carry is counted from that time of CLOCK_MONOTONIC on,
   in bins of that length, until ``loads end``;
 - ``rates [SWITCH PORT BPS] ...``: the links behind these ports go on at these rates;
+- ``figures [SWITCH PORT out|in BPS DELAY_NS JITTER_NS LOSS] ...``: the links behind these ports
+  go on with these figures in the direction that leaves the port, or that comes in there; of 2^32
+  frames LOSS are lost;
 - ``link SWITCH PORT up|down``: the patch link at this port comes back, or loses everything;
 - ``trace SWITCH start PACKETS``: so many of a switch's next packets are traced; takes as long
   as compiling its program if that has not been done before;
@@ -29,7 +32,8 @@ from typing import Any
 
 from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.private_files import keep_private
-from weft.switch.realtime.process import SwitchProcess
+from weft.switch.engine.switches import CERTAIN, Queue
+from weft.switch.realtime.process import MOST_RATE_BPS, SwitchProcess
 
 CLIENT_WAIT_S = 10.0
 """The time that a client has to end its request, and again to read the answer."""
@@ -45,8 +49,12 @@ RETRY_S = 0.1
 """The pause before the next client is taken, if this process has no descriptor for one."""
 REQUESTS = (
     "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
+    "figures [SWITCH PORT out|in BPS DELAY_NS JITTER_NS LOSS] ..., "
     "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, code, or captures end"
 )
+FIGURES = 7
+"""The words that say how a direction of a link goes on."""
+MOST_DELAY_NS = 10**9
 SHOWN = 80
 """The most characters of a request, or of a word of it, that an error shows."""
 MOST_DIGITS = 19
@@ -216,6 +224,10 @@ def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
             process.set_rates(
                 {(name, _number("PORT", port)): _number("BPS", bps) for name, port, bps in triples}
             )
+        case ["figures", *rest] if len(rest) % FIGURES == 0:
+            process.set_figures(
+                [_figures(*rest[i : i + FIGURES]) for i in range(0, len(rest), FIGURES)]
+            )
         case ["link", name, port, "up" | "down" as state]:
             process.set_link(name, _number("PORT", port), up=state == "up")
         case ["trace", name, "start", packets]:
@@ -239,6 +251,28 @@ def _number(what: str, word: str) -> int:
             f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"
         )
     return int(word)
+
+
+def _figures(
+    name: str, port: str, way: str, bps: str, delay: str, jitter: str, loss: str
+) -> tuple[str, int, bool, Queue]:
+    """Return what `SwitchProcess.set_figures` takes for the words of one link's direction."""
+    if way not in ("in", "out"):
+        raise InputError(f"direction {_shown(repr(way))}: it is in or out")
+    queue = Queue(
+        _bounded("BPS", bps, MOST_RATE_BPS),
+        _bounded("DELAY_NS", delay, MOST_DELAY_NS),
+        loss=_bounded("LOSS", loss, CERTAIN) / CERTAIN,
+        jitter_ns=_bounded("JITTER_NS", jitter, MOST_DELAY_NS),
+    )
+    return name, _number("PORT", port), way == "in", queue
+
+
+def _bounded(what: str, word: str, most: int) -> int:
+    """Return a whole number of at most so much."""
+    number = _number(what, word)
+    refuse(number > most, f"{what} {number}: it is 0 to {most}")
+    return number
 
 
 def _shown(text: str) -> str:

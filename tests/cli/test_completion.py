@@ -24,7 +24,8 @@ def lab() -> Topology:
     [
         ("link", ["alice", "bob", "carol", "s1", "s-2"]),
         ("link s1", ["alice", "s-2"]),
-        ("link s1 s-2", ["up", "down"]),
+        ("link s1 s-2", ["up", "down", "delay=", "jitter=", "loss=", "rate="]),
+        ("link s1 s-2 delay=1ms", ["jitter=", "loss=", "rate="]),
         ("link s1 s-2 up", []),
         ("link nobody", []),
         ("tables", ["s1", "s-2"]),

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -533,6 +534,30 @@ def test_hosts_know_one_another_by_name(elsewhere: Prompt) -> None:
     assert executed(elsewhere, "h0", "ping", "-c", "1", "-W", "60", "h1").returncode == 0
     assert "10.0.0.2" in elsewhere.ask("h0 getent ahosts 'h1'")
     assert Path("/etc/hosts").read_text() == before
+
+
+def round_trip_ms(prompt: Prompt) -> float:
+    """The median of some round trips between the hosts, in ms."""
+    done = executed(prompt, "h0", "ping", "-c", "9", "-i", "0.1", "-W", "60", "h1")
+    times = [float(time) for time in re.findall(r"time=([\d.]+) ms", done.stdout)]
+    assert len(times) == 9
+    return statistics.median(times)
+
+
+def test_links_go_on_with_another_delay_and_loss(elsewhere: Prompt) -> None:
+    before = round_trip_ms(elsewhere)
+    said = elsewhere.ask("link h0 leaf0 delay=200ms jitter=1ms")
+    assert "h0-leaf0: delay 200 ms, jitter 1 ms, rate 100 Mbit/s" in said
+    assert round_trip_ms(elsewhere) - before == pytest.approx(400, rel=0.05)
+    elsewhere.ask("link h0 leaf0 delay=0 jitter=0 loss=100%")
+    lost = executed(elsewhere, "h0", "ping", "-c", "2", "-i", "0.1", "-W", "1", "h1")
+    assert "100% packet loss" in lost.stdout
+    assert "h0-leaf0 is up; loss 100 %, rate 100 Mbit/s" in elsewhere.ask("links")
+    assert re.search(r"h0>leaf0: .*, \d+ packets lost", elsewhere.ask("loads"))
+    elsewhere.ask("link h0 leaf0 loss=0")
+    assert round_trip_ms(elsewhere) < 200
+    refused = elsewhere.ask("link h0 leaf0 delay=fast")
+    assert "link h0-leaf0: delay 'fast' is not understood" in refused
 
 
 def test_a_signal_goes_to_the_command_at_a_host(elsewhere: Prompt) -> None:

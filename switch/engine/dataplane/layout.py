@@ -204,7 +204,10 @@ class PortRecord(Record):
     """How many packets wait in the queues of priorities from 1 on."""
     loss: int
     """Of 2^32 frames the link loses about so many, at random."""
-    spare: Annotated[Words, 7]
+    jitter_ns: int
+    """The delay of a frame is greater or less by so much at most, at random; frames stay in
+    order."""
+    spare: Annotated[Words, 6]
     """A row is whole cache lines."""
 
 

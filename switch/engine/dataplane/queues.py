@@ -33,6 +33,8 @@ PACKET_BYTES = Packet.dtype.itemsize
 PORT_BYTES = PortRecord.dtype.itemsize
 QUEUE_PLACE = 8 * word_of(PortRecord, "queue")
 QUEUE_BYTES = QueueRecord.dtype.itemsize
+JITTER = 0x5EED
+"""What tells random bits for jitter from those for losses."""
 
 
 @part
@@ -381,13 +383,34 @@ def mixed(value: int) -> int:
 
 
 @jit
-def is_lost(context: Context, port_index: int) -> bool:
-    """Return whether the link behind a port that loses frames loses its last one. That is drawn by
-    the state of the switch's random(), which stays as it is, and the number of the frame."""
+def drawn(context: Context, port_index: int, purpose: int) -> int:
+    """Return 32 random bits for the last frame on the link behind a port. They are drawn by the
+    state of the switch's random(), which stays as it is, the number of the frame, and what they are
+    for."""
     port = PortRecord(context.ports, port_index)
     state = SwitchRecord(context.switches, port_index // context.port_count).random
-    drawn = mixed((state ^ (state >> 32)) & 0xFFFF_FFFF ^ mixed(port_index + 1))
-    return mixed(drawn ^ (port.counted.tx_packets & 0xFFFF_FFFF)) < port.loss
+    of_port = mixed((state ^ (state >> 32)) & 0xFFFF_FFFF ^ mixed(port_index + 1) ^ purpose)
+    return mixed(of_port ^ (port.counted.tx_packets & 0xFFFF_FFFF))
+
+
+@jit
+def is_lost(context: Context, port_index: int) -> bool:
+    """Return whether the link behind a port that loses frames loses its last one."""
+    return drawn(context, port_index, 0) < PortRecord(context.ports, port_index).loss
+
+
+@jit
+def arrival_time(context: Context, port_index: int, finish_ns: int) -> int:
+    """Return when a frame whose last bit is on a port's link then is at the far end: never before
+    the one ahead of it, whatever the delays of the two are."""
+    port = PortRecord(context.ports, port_index)
+    time = finish_ns + port.delay_ns
+    if port.jitter_ns != 0:
+        spread = (2 * port.jitter_ns * drawn(context, port_index, JITTER)) >> 32
+        time = max(time - port.jitter_ns + spread, finish_ns)
+    if port.under_way.head != NONE:
+        time = max(time, Packet(context.packets, port.under_way.tail).departure_ns)
+    return time
 
 
 @jit
@@ -406,7 +429,7 @@ def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -
         finish = start_ns + work // rate
         port.remainder = work % rate
     port.free_ns = finish
-    row.departure_ns = finish + port.delay_ns
+    row.departure_ns = arrival_time(context, port_index, finish)
     port.counted.tx_packets += 1
     port.counted.tx_bytes += length
     count_load(context, port_index, start_ns, finish, length)

@@ -84,12 +84,16 @@ def builtin_config(
             }
             if link.loss:
                 port["loss"] = link.loss
+            if link.jitter_ns:
+                port["jitter_ns"] = link.jitter_ns
             if source in interfaces:
                 port["interface"] = interfaces[source]
                 if direction.tier == "host_down":  # a host delays nothing that it sends
                     port["ingress_delay_ns"] = link.delay_ns
                     if link.loss:
                         port["ingress_loss"] = link.loss
+                    if link.jitter_ns:
+                        port["ingress_jitter_ns"] = link.jitter_ns
             else:
                 port["patch"] = [direction.destination.node, direction.destination.number]
                 if patch_captures is not None:
@@ -244,7 +248,7 @@ def losses_of(
         source = ports.get((each.source.node, each.source.number))
         port = source or ports[each.destination.node, each.destination.number]
         of = "" if source else "arrived_"
-        found[each.ends] = port[f"{of}lost_packets"], port[f"{of}lost_bytes"]
+        found[each.ends] = port.get(f"{of}lost_packets", 0), port.get(f"{of}lost_bytes", 0)
     return found
 
 

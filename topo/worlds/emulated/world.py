@@ -25,9 +25,10 @@ from weft.topo.interfaces import (
     is_patched,
     switch_interfaces,
 )
-from weft.topo.network import HOST_PORT, Port, Topology
+from weft.topo.network import HOST_PORT, Link, Port, Topology
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
+from weft.topo.worlds.emulated.changes import change_link, rates_request
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.host_sockets import HostSockets
 from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
@@ -225,9 +226,8 @@ class EmulatedWorld(World):
 
     def _processes(self) -> dict[str, int]:
         """Return a process in the namespaces of each node."""
-        return {
-            name: self._namespaces.get(name, self.namespace_pid) for name in self.topology.nodes
-        }
+        pids = self._namespaces
+        return {name: pids.get(name, pids["switches"]) for name in self.topology.nodes}
 
     def _announce(self) -> None:
         """Let other processes find the switches."""
@@ -323,7 +323,7 @@ class EmulatedWorld(World):
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """See `World.fault_losses`: here it is links that lose at random by themselves."""
-        losing = [each for each in self.topology.directions if each.link.loss]
+        losing = [each for each in self.topology.directions if self.loses(each.link)]
         return losses_of(losing, self.switch_statistics()) if losing else {}
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
@@ -378,11 +378,7 @@ class EmulatedWorld(World):
         """See `World.set_rates`; only the built-in switch can do that."""
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
-        rates = (
-            f"{source} {self.topology.direction(source, target).source.number} {rate_bps}"
-            for (source, target), rate_bps in rates_bps.items()
-        )
-        self.tell(" ".join(["rates", *rates]))
+        self.tell(rates_request(self.topology, rates_bps))
 
     def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
         """Let the link between two nodes fail or come back; while it is down, it loses everything.
@@ -398,6 +394,13 @@ class EmulatedWorld(World):
             return
         set_end(end, self.topology, self._namespaces.get(end.node, self.namespace_pid), up=up)
 
+    def change_link(self, before: Link, after: Link) -> None:
+        """See `World.change_link`; only the built-in switch can do that."""
+        self._builtin("have its links changed")
+        super().change_link(before, after)
+        pids = self._namespaces
+        change_link(self.tell, self.topology, before, after, self.link_mtu, pids)
+
     def check_alive(self) -> None:
         """Raise RunError, which names the process, if a process that the network consists of has
         ended."""
@@ -409,8 +412,7 @@ class EmulatedWorld(World):
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
 
     def said(self) -> list[str]:
-        """Return what the built-in switches have said since this was last called, as of packets
-        that no queue takes."""
+        """Return what the built-in switches have said since this was last called."""
         return self._switches.said() if isinstance(self._switches, BuiltinSwitches) else []
 
     def blaming_the_dead(self) -> AbstractContextManager[None]:

@@ -21,7 +21,7 @@ from weft.switch.engine.dataplane import layout as engine
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
 from weft.switch.engine.trace.entries import no_queue
 from weft.topo.clos import single
-from weft.topo.network import Direction, Topology
+from weft.topo.network import Direction, Link, Topology
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 from weft.topo.worlds.world import MachineCode
@@ -64,6 +64,17 @@ class Agent(Protocol):
 def _warn_denied(topology: Topology, switch: int, priority: int, queues: int) -> None:
     name = topology.switches[switch].name
     warnings.warn(f"{name} drops packets of {no_queue(priority, queues)}", stacklevel=2)
+
+
+def queue_of(link: Link, bound: int) -> Queue:
+    """Return what a direction of a link is to the engine, with a bound of its queue in bytes."""
+    return Queue(
+        link.rate_bps,
+        link.delay_ns,
+        limit_bytes=bound,
+        loss=link.loss,
+        jitter_ns=link.jitter_ns,
+    )
 
 
 class Fabric:
@@ -148,7 +159,7 @@ class Fabric:
             self.dataplane.set_port(
                 index // ports,
                 index % ports,
-                Queue(link.rate_bps, link.delay_ns, limit_bytes=bound, loss=link.loss),
+                queue_of(link, bound),
             )
 
         self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
@@ -274,6 +285,11 @@ class Fabric:
     def set_rate(self, ends: tuple[str, str], rate_bps: int) -> None:
         """Let a direction, given by its ends, carry this many bit/s from now on."""
         self.dataplane.set_rate(*self._port_of(ends), rate_bps)
+
+    def set_figures(self, link: Link) -> None:
+        """Let both directions of a link go on with its rate, delay, jitter and loss."""
+        for ends in (link.ends, link.ends[::-1]):
+            self.dataplane.set_figures(*self._port_of(ends), queue_of(link, 0))
 
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
         """Put a frame of any bytes on a link direction, behind the frame that is on it."""

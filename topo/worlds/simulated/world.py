@@ -32,7 +32,7 @@ from weft.switch.realtime.traces import Traces
 from weft.topo.faults import Fault
 from weft.topo.figures import check_link_figures
 from weft.topo.interfaces import check_path_mtu
-from weft.topo.network import Topology
+from weft.topo.network import Link, Topology
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
@@ -75,7 +75,7 @@ class SimulatedWorld(World):
         """
         check_path_mtu(path_mtu)
         for link in topology.links:
-            check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes)
+            check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes, link.jitter_ns)
         for fault in faults:
             fault.check(topology)
         self.topology = topology
@@ -270,6 +270,11 @@ class SimulatedWorld(World):
         """See `World.set_rates`."""
         for ends, rate_bps in rates_bps.items():
             self.fabric.set_rate(ends, rate_bps)
+
+    def change_link(self, before: Link, after: Link) -> None:
+        """See `World.change_link`."""
+        super().change_link(before, after)
+        self.fabric.set_figures(after)
 
     @property
     def now_s(self) -> float:
