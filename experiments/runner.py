@@ -17,6 +17,7 @@ from weft.base.units import shown
 from weft.experiments.engines.collect import run_by
 from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.registry import EngineAddress, place_of
+from weft.experiments.report.base import load as load_report
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.capacity import check_capacity, check_ways
@@ -184,11 +185,17 @@ def _run(
                 left = replace(left, points=tuple(rest))
                 whole = settled(left, progress)
             asked = dict(zip(whole.points, left.points, strict=True))
+
+            def arrived(point: Point, runs: list[Run], notes: Sequence[str]) -> None:
+                arrivals.add(asked[point], runs, notes)
+                if folder is not None and len(arrivals) == len(experiment.points):
+                    load_report()  # while the network is taken down
+
             _run_here(
                 whole.points,
                 programs,
                 progress,
-                lambda point, runs, notes: arrivals.add(asked[point], runs, notes),
+                arrived,
                 results.notes,
                 folder,
                 {point: known[was] for point, was in asked.items() if was in known},

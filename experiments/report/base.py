@@ -1,7 +1,10 @@
 """What all pages have in common: the frame, the style, and pictures of networks."""
 
 import re
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +20,18 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 HERE = Path(__file__).resolve().parent
+
+
+def load() -> None:
+    """Load what fills in and draws pages, which takes a while, in a thread. Returns at once."""
+
+    def load_all() -> None:
+        with suppress(Exception):  # whoever writes a page raises it again
+            import_module("weft.experiments.report.charts")
+            templates()
+
+    with suppress(RuntimeError):  # there are no more threads
+        threading.Thread(target=load_all, name="report", daemon=True).start()
 
 
 def templates(*folders: Path) -> "Environment":

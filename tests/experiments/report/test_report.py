@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -35,7 +36,7 @@ from weft.experiments.plots.palette import (
     style_sheet,
     with_page_colours,
 )
-from weft.experiments.report import render, write_page
+from weft.experiments.report import base, render, write_page
 from weft.experiments.report.charts import ticks
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import headline
@@ -610,3 +611,20 @@ def test_the_terminal_is_told_why_figures_may_be_off() -> None:
     named = which_run(results, results.runs[1])
     assert (named, "invalid", "it was busy") in doubts(results)
     assert len(doubts(results)) <= MAX_DOUBTS
+
+
+def test_what_draws_is_loaded_beside_other_work_and_what_fails_then_is_left_to_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: list[str] = []
+
+    def load_module(name: str) -> None:
+        loaded.append(name)
+        raise ImportError(name)
+
+    monkeypatch.setattr(base, "import_module", load_module)
+    base.load()
+    for thread in threading.enumerate():
+        if thread.name == "report":
+            thread.join()
+    assert loaded == ["weft.experiments.report.charts"]
