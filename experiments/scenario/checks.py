@@ -99,7 +99,8 @@ def check_ranges(asked: Asked) -> None:
     """Check that every option is within its limits, if it has limits and anything uses it."""
     of_others = set(COUNTS) - TOPOLOGIES.get(asked.topology, {}).keys()
     for row in OPTIONS.values():
-        if row.field not in of_others and asked.uses(row):
+        unsaid = row.is_unsaid(getattr(asked, row.field))  # which is asked first, as it costs least
+        if not unsaid and row.field not in of_others and asked.uses(row):
             row.check_range(asked)
 
 

@@ -4,6 +4,7 @@ have of their own, made a part of the table of all."""
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields, replace
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS
@@ -133,4 +134,9 @@ def _using(name: str, where: Callable[[Any], bool] | None) -> Callable[[Any], bo
 
 def own_names(owner: Any) -> tuple[str, ...]:
     """Return the names of the fields of an owner's options."""
-    return tuple(each.name for each in fields(owner.options))
+    return _names_of(owner.options)
+
+
+@cache
+def _names_of(options: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(options))
