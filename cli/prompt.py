@@ -1,6 +1,7 @@
 """The prompt of ``weft up``: Mininet's, with the testbed's own commands; and what can be done to a
 testbed that stands."""
 
+import json
 import os
 import re
 import shlex
@@ -25,6 +26,7 @@ from weft.controller.client import Session
 from weft.controller.inspection import Inspector
 from weft.experiments.runs.folder import REPORT
 from weft.interface.net import Net
+from weft.interface.ways.packets import WAY_USAGE, frame_of, way_asked
 from weft.switch.engine.trace.text import packets_text
 from weft.topo.link_changes import LinkChange, figures_of
 from weft.topo.switch_kinds import require
@@ -153,8 +155,14 @@ class Prompt(CommandLine):
     def do_trace(self, line: str) -> None:
         """trace SWITCH [N] [COMMAND]: what the next packets of a switch go through, 5 if no
         number is given: those that come while the command runs; without one, within 10 s or
-        until Ctrl-C."""
+        until Ctrl-C. trace HOST HOST [PACKET] [--all] [--json] [--html FILE]: the way of a packet
+        from one host to another through all switches, or with --all every way that it may take,
+        by their tables as they are; nothing is sent. PACKET: ping, udp [PORT], tcp [PORT], or a
+        frame in hexadecimal."""
         name, *rest = self._words(line, "trace SWITCH [N] [COMMAND]", 1, None)
+        if name in {host.name for host in self._net.topology.hosts}:
+            self._trace_way(name, rest)
+            return
         self._running.choose([name])
         packets = TRACED_PACKETS
         if rest and _NUMBER.fullmatch(rest[0]):
@@ -190,6 +198,22 @@ class Prompt(CommandLine):
             self._say("(in the plain form: the machine code of what traces is not made yet)")
         if taken["passed"]:
             self._say(f"{taken['passed']} more packets passed untraced")
+
+    def _trace_way(self, source: str, words: list[str]) -> None:
+        """Show the way of a packet from a host, or all ways that it may take."""
+        asked = way_asked(words)
+        _check(asked is not None, f"trace {source} {' '.join(words)}", WAY_USAGE)
+        assert asked is not None
+        topology = self._net.topology
+        host, target = topology.host(source), topology.host(asked.target)
+        frame = frame_of(topology, host, target, asked.packet)
+        way = self._net.trace(frame, at=source, every=asked.every)
+        if asked.page is not None:
+            self._say(f"Written: {way.write(asked.page).absolute()}")
+        elif asked.as_json:
+            self._say(json.dumps(way.document, indent=1))
+        else:
+            self._say(str(way))
 
     def do_load(self, line: str) -> None:
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""

@@ -26,10 +26,11 @@ from weft.interface.collectives import fields_of, scenario_on
 from weft.interface.commands import MOST_TIMEOUT_S
 from weft.interface.compiling import MachineCode
 from weft.interface.counts import add_losses, counted_elsewhere
-from weft.interface.handles import HostHandle, LinkHandle, PacketTrace
+from weft.interface.handles import HostHandle, LinkHandle
 from weft.interface.loading import load_programs
 from weft.interface.planning import Planning
 from weft.interface.standing import Standing
+from weft.interface.tracing import Tracing
 from weft.switch.compiler import ProgramFiles
 from weft.topo.fabric_program import check_carried
 from weft.topo.network import Direction, Host, Link
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _ORDINARY = Standing()
 
 
-class Net:
+class Net(Tracing):
     """A network that is up while the with-block is entered; `up` makes one.
 
     ``net["h0"]`` is a `HostHandle`, ``net["leaf0"]`` a `SwitchHandle`; `host` and `switch` are the
@@ -303,27 +304,6 @@ class Net:
                 for switch in self._names:  # whoever owns them now
                     self.controller.session(switch).take_over()
                 self._plans.plan(self.controller)
-
-    @contextmanager
-    def trace(self, switch: str, packets: int = 100) -> Iterator[PacketTrace]:
-        """Trace what comes to a switch within the block: every step of every packet through its
-        program, at most so many packets.
-
-        The trace is whole once the block has been left. The traced form of a program runs at once,
-        and is compiled meanwhile.
-
-        Raises RunError for BMv2, which has no such trace.
-        """
-        self.topology.switch(switch)
-        self.check_up()
-        self.backend.start_trace(switch, given.whole("trace: packets", packets, "100"))
-        trace = PacketTrace()
-        try:
-            yield trace
-        finally:
-            taken = self.backend.take_trace(switch, end=True)
-            trace.events += taken["events"]
-            trace.form = taken["form"]
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
         """Return what every direction of every link has carried and lost, by (from, to).

@@ -1,7 +1,9 @@
 """What packets leave behind in a switch: registers, counters, meters, digests."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from weft.switch.engine.control.entities import MeterConfig
 from weft.switch.engine.control.tables import Identity
@@ -56,11 +58,37 @@ class MeterCell:
         return GREEN if self.committed.take(tokens) else YELLOW
 
 
+class Cells(Protocol):
+    """The cells of a register."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> int: ...
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+
+
+class Overlay:
+    """The cells of a register that are somewhere else, and are read where a packet asks for one;
+    what packets write stays here."""
+
+    def __init__(self, size: int, read: Callable[[int], int]) -> None:
+        self._size, self._read = size, read
+        self._written: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> int:
+        return self._written[index] if index in self._written else self._read(index)
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self._written[index] = value
+
+
 @dataclass
 class Memory:
     """The state of a switch that packets change."""
 
-    registers: dict[str, list[int]]
+    registers: dict[str, Cells]
     counters: dict[Cell, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     meters: dict[Cell, MeterCell] = field(default_factory=dict)
     digests: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -71,6 +99,13 @@ class Memory:
     def of(cls, program: Program) -> "Memory":
         """Return the memory of a switch that nothing has happened to."""
         return cls({name: [0] * cells.size for name, cells in program.registers.items()})
+
+    def over(self) -> "Memory":
+        """Return a memory in which registers begin as in this one, and which leaves this as it
+        is; counters begin at 0, and meters have no rates."""
+        return Memory(
+            {name: Overlay(len(cells), cells.__getitem__) for name, cells in self.registers.items()}
+        )
 
     def set_rates(self, cell: Cell, rates: MeterConfig, now_us: int = 0) -> None:
         """Give a cell of a meter rates, its buckets full."""

@@ -115,7 +115,8 @@ class Twin:
     def registers(self, name: str) -> list[int]:
         """The cells of a register, without sign."""
         width = self.program.registers[name].width
-        return [value & ((1 << width) - 1) for value in self.switch.memory.registers[name]]
+        cells = self.switch.memory.registers[name]
+        return [cells[at] & ((1 << width) - 1) for at in range(len(cells))]
 
     def digests(self) -> list[tuple[str, tuple[int, ...]]]:
         """All digests so far, by their names."""
