@@ -21,7 +21,7 @@ def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
         return []
     if command == "link":
         return _ends_and_state(topology, before)
-    if command in ("tables", "counters", "trace", "cli") and not before:
+    if command in ("tables", "counters", "cli") and not before:
         return switches
     if command == "cli":
         return [*COMMANDS] if len(before) == 1 else []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tracing:
-    """The part of a network that traces packets."""
+    """The part of `Net` that tells what packets go through."""
 
     @overload
     def trace(

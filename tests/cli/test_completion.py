@@ -30,7 +30,7 @@ def lab() -> Topology:
         ("link nobody", []),
         ("tables", ["s1", "s-2"]),
         ("counters s1", []),
-        ("trace", ["s1", "s-2"]),
+        ("trace", ["alice", "bob", "carol", "s1", "s-2"]),
         ("trace s1 5", ["alice", "bob", "carol", "s1", "s-2"]),
         ("iperf", ["alice", "bob", "carol"]),
         ("iperf bob", ["alice", "carol"]),

@@ -136,6 +136,9 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
             assert "1 received" in prompt.ask("h0 ping -c 1 h1")
             assert "is up; routes lead over it again" in prompt.ask(f"link {spine} leaf0 up")
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+        ways = prompt.ask("trace h0 h1 ping --all")
+        assert "-> leaf0-spine0 to spine0" in ways and "-> leaf0-spine1 to spine1" in ways
+        assert ways.endswith("2 ways in all\nh1 gets it in every way\n")
         assert "bits/sec" in prompt.ask("iperf h0 h1")
         prompt.ask("link h1 leaf1 down")
         before = time.monotonic()
@@ -159,6 +162,8 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
             ("trace leaf0 -1", "N is 1 to"),
             ("trace leaf0 1.5 h0 true", "N is 1 to"),
             ("trace leaf0 pong", "trace leaf0 pong: there is no command 'pong' (see help)"),
+            ("trace h0 h1 pong", "packet 'pong': it is ping, udp"),
+            ("trace h0 --all", "trace h0 --all: it is trace HOST HOST [PACKET]"),
             ("tables", "tables: it is tables SWITCH"),
         ):
             answer = prompt.ask(wrong)

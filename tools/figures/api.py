@@ -22,7 +22,8 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "A network that is up",
         (
-            "interface.up.up", "interface.net.Net",
+            "interface.up.up", "interface.net.Net", "interface.tracing.Tracing",
+            "interface.ways.following.PacketWay",
             "interface.handles.HostHandle",
             "interface.handles.InterfaceHandle",
             "interface.handles.LinkHandle",

@@ -217,11 +217,8 @@ class SwitchControl:
             entries[name] = {
                 cells[one]: entry for one, entry in dict(state.entries).items() if one in cells
             }
-        return Version(
-            entries,
-            dict(self._config.contents.replication.groups),
-            dict(self._config.contents.replication.sessions),
-        )
+        kept = self._config.contents.replication
+        return Version(entries, dict(kept.groups), dict(kept.sessions))
 
     def contents(self) -> Contents:
         """Return a copy of all that was set so far."""
