@@ -198,7 +198,7 @@ def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
         "sniff: -1 s": lambda: h0.sniff(timeout=-1),
         "sniff: count 'x'": lambda: h0.sniff(count="x"),  # type: ignore[arg-type]
         "no host 1.5 in": lambda: net.host(1.5),  # type: ignore[arg-type]
-        "trace: packets 'x'": lambda: net.trace("leaf0", "x").__enter__(),  # type: ignore[arg-type]
+        "trace: packets 'x'": lambda: net.trace("leaf0", "x").__enter__(),  # type: ignore[call-overload]
         "unknown key 'sise'. Did you mean 'size'?": lambda: net.allgather(sise=1),
         "leaves 4 needs another network": lambda: net.allgather(leaves=4),
         "repeat 3 is for experiments": lambda: net.allgather(repeat=3),
