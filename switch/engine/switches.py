@@ -109,7 +109,7 @@ class Dataplane:
         buffers = packets if buffers is None else buffers
         self.memory = Memory(switches, ports, packets, buffers, frame_bytes, priority_queues)
         self.context, self.switches = self.memory.context, self.memory.switches
-        self.ports = self.memory.ports
+        self.ports, self.port = self.memory.ports, self.memory.port
         self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
         self._controls: WeakValueDictionary[int, SwitchControl] = WeakValueDictionary()

@@ -13,10 +13,13 @@ from typing import Any
 
 from weft.base import documents
 from weft.base.errors import refuse
+from weft.switch.engine.switches import Queue
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.refusals import exhausted, invalid, unimplemented
+from weft.switch.p4runtime.refusals import exhausted, invalid, not_found, unimplemented
 
 MOST_BYTES = 1 << 20
+MOST_RATE = 10**9
+"""The most packets a second, and in a queue."""
 
 
 def asked(name: str, arguments: Mapping[str, Any]) -> bytes:
@@ -81,10 +84,40 @@ def _ports(device: Device) -> list[dict[str, Any]]:
     ]
 
 
+def _set_queue(
+    device: Device,
+    port: int | None = None,
+    packets: int | None = None,
+    rate_pps: int | None = None,
+) -> None:
+    """Bound the queues of a port, or of all ports, by packets, and how many packets a second leave
+    it (0: as many as its link takes)."""
+    switch = device.switch
+    for what, number in (("packets", packets), ("rate_pps", rate_pps)):
+        if number is not None and not (isinstance(number, int) and 0 <= number <= MOST_RATE):
+            raise invalid(f"{what}: {number!r} is no whole number from 0 to {MOST_RATE}")
+    if port is not None and port not in switch.ports:
+        ports = ", ".join(map(str, switch.ports)) or "none"
+        raise not_found(f"there is no port {port}; ports are {ports}")
+    rows = [
+        switch.host.port(switch.switch, each) for each in (switch.ports if port is None else [port])
+    ]
+
+    def change() -> None:
+        for row in rows:
+            if packets is not None:
+                row.limit_packets, row.limit_bytes = packets, Queue.limit_bytes
+            if rate_pps is not None:
+                row.packet_ns = 1_000_000_000 // rate_pps if rate_pps else 0
+
+    switch.host.at_once(change)
+
+
 _CALLS: dict[str, Callable[..., Any]] = {
     "memo": _memo,
     "keep_memo": _keep_memo,
     "program": _program,
     "clock": _clock,
     "ports": _ports,
+    "set_queue": _set_queue,
 }

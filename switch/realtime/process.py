@@ -317,6 +317,10 @@ class SwitchProcess:
         if not room:
             self.at_once(self.packets_out.take_in)
 
+    def port(self, switch: int, port: int) -> layout.PortRecord:
+        """Return the record of a port, its queues and its link."""
+        return self.dataplane.port(switch, port)
+
     # -- statistics
 
     def reset_lateness(self) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.bmv2_cli_support import answers, local_session, outcome, refusals
-from tests.support.p4runtime_support import EVERY_ENTITY
+from tests.support.bmv2_cli_support import answers, local_session, outcome, refusals, session_with
+from tests.support.p4runtime_support import EVERY_ENTITY, make_dataplane
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
@@ -361,3 +361,25 @@ def _shared() -> Session:
     if not _SESSIONS:
         _SESSIONS.append(local_session(EVERY_ENTITY))
     return _SESSIONS[0]
+
+
+def test_a_queue_lets_so_many_packets_a_second_leave_and_so_many_wait() -> None:
+    dataplane = make_dataplane()
+    session = session_with(dataplane, CHECKOUT / "tests" / "programs" / "crossbar.p4")
+    answers(session, "table_add way send 1 => 2\nset_queue_rate 1000 2\nset_queue_depth 3 2")
+    dataplane.receive(0, 1, [bytes(60)] * 6, 1_000_000_000)
+    left = dataplane.transmit(1_010_000_000)
+    assert [one.departure_ns - 1_000_000_000 for one in left] == [
+        0,
+        1_000_000,
+        2_000_000,
+        3_000_000,
+    ]
+    answers(session, "set_queue_rate 0")
+    dataplane.receive(0, 1, [bytes(60)] * 2, 2_000_000_000)
+    assert {one.departure_ns for one in dataplane.transmit(2_010_000_000)} == {2_000_000_000}
+    assert (
+        "priority 3: all queues of a port have one depth"
+        in refusals(session, "set_queue_depth 5 2 3")[0]
+    )
+    assert "there is no port 77; ports are 1, 2" in refusals(session, "set_queue_rate 5 77")[0]

@@ -78,6 +78,8 @@ def test_registers_counters_and_meters(session: Session) -> None:
     assert thrift.register_read("cells") == [0, 0, 7, 0, 1, 1, 0, 0]
     thrift.register_reset("cells")
     assert thrift.register_read("cells", 0) == 0
+    thrift.set_queue_rate(1000, 2)
+    thrift.set_queue_depth(64)
     thrift.counter_write("seen", 3, pkts=10, byts=100)
     assert thrift.counter_read("seen", 3) == (100, 10)
     thrift.counter_reset("seen")

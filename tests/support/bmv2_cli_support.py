@@ -8,12 +8,18 @@ from tests.support.p4runtime_support import compiled, make_dataplane
 
 from weft.controller.bmv2_cli.run import CommandFailure, run_commands
 from weft.controller.client import LoadableProgram, Session
+from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.local import LocalSwitch
 
 
 def local_session(source: Path) -> Session:
     """A session with a switch that runs a program."""
-    session = Session("s1", 1, LocalSwitch(make_dataplane().control(0, "s1"), 1))
+    return session_with(make_dataplane(), source)
+
+
+def session_with(dataplane: Dataplane, source: Path) -> Session:
+    """A session with the first switch, which runs a program."""
+    session = Session("s1", 1, LocalSwitch(dataplane.control(0, "s1"), 1))
     session.connect()
     session.push_program(LoadableProgram.read(compiled(source)))
     return session

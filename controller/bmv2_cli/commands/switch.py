@@ -7,6 +7,7 @@ from weft.base.files import told_as_input
 from weft.controller.bmv2_cli.command import Command, Function, exactly
 from weft.controller.bmv2_cli.refusals import CommandError
 from weft.controller.bmv2_cli.switch import CommandSwitch
+from weft.controller.bmv2_cli.values import whole_number
 
 
 def get_time_elapsed(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -23,6 +24,28 @@ def show_ports(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     for each in switch.access.own_call("ports"):
         status = "UP" if each["up"] else "DOWN"
         yield f"{each['port']:^10}{each['interface']:^20}{status:^10}"
+
+
+def _queue(switch: CommandSwitch, what: str, words: list[str]) -> None:
+    names = ("nb_pkts" if what == "packets" else "rate_pps", "egress_port", "priority")
+    numbers = [whole_number(word, name) for word, name in zip(words, names, strict=False)]
+    if numbers[2:] and numbers[2]:
+        raise CommandError(
+            f"Error: priority {numbers[2]}: all queues of a port have one depth and one rate here: "
+            "leave the priority out"
+        )
+    port = {"port": numbers[1]} if numbers[1:] else {}
+    switch.access.own_call("set_queue", **{what: numbers[0]}, **port)
+
+
+def set_queue_depth(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    _queue(switch, "packets", words)
+    yield from ()
+
+
+def set_queue_rate(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    _queue(switch, "rate_pps", words)
+    yield from ()
 
 
 def switch_info(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -54,6 +77,11 @@ _PORTS = "the ports of a switch are those that it was started with: weft switch 
 COMMANDS = (
     exactly("get_time_elapsed", "", "The time since the switch started, in us.", get_time_elapsed),
     exactly("get_time_since_epoch", "", "The time since 1970, in us.", get_time_since_epoch),
+    Command("set_queue_depth", "<packets> [egress port] [priority]",
+            "Let at most so many packets wait at a port, or at each port.", set_queue_depth, 1, 3),
+    Command("set_queue_rate", "<packets a second> [egress port] [priority]",
+            "Let at most so many packets a second leave a port, or each port; 0 for no limit.",
+            set_queue_rate, 1, 3),
     exactly("show_ports", "", "The ports of the switch.", show_ports),
     exactly("switch_info", "", "Which switch this is.", switch_info),
     exactly("reset_state", "", "Empty all tables, arrays and groups; the program stays.",

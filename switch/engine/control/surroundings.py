@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.codegen.loading import Pipeline
+from weft.switch.engine.dataplane.layout import PortRecord
 
 
 class Surroundings(Protocol):
@@ -34,6 +35,9 @@ class Surroundings(Protocol):
 
     def packet_out(self, switch: int, frame: bytes) -> None:
         """Let a packet from the controller arrive at the CPU port."""
+
+    def port(self, switch: int, port: int) -> PortRecord:
+        """Return the record of a port, its queues and its link."""
 
     @property
     def frame_bytes(self) -> int:

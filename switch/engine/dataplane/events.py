@@ -56,7 +56,7 @@ def cross(context: Context, packet: int) -> None:
 
 @jit
 def stand_aside(context: Context, now_ns: int) -> None:
-    """Let packets that are due at a port without rate, earlier than now, be due now instead.
+    """Let packets that are due at a port without rates, earlier than now, be due now instead.
 
     Where egress clones without end, its time would stand still before that of all other ports.
     """
@@ -64,7 +64,7 @@ def stand_aside(context: Context, now_ns: int) -> None:
         return
     port_index = int64_view(context.heap, 1)[0]
     port = PortRecord(context.ports, port_index)
-    if port.rate_bps == 0 and port.event_ns < now_ns:
+    if port.rate_bps == 0 and port.packet_ns == 0 and port.event_ns < now_ns:
         for priority in range(context.priorities):
             first = queue_of(context, port_index, priority).waiting.head
             if first != NONE:

@@ -207,7 +207,9 @@ class PortRecord(Record):
     jitter_ns: int
     """The delay of a frame is greater or less by so much at most, at random; frames stay in
     order."""
-    spare: Annotated[Words, 6]
+    packet_ns: int
+    """The least time from one frame's start on the link to the next one's."""
+    spare: Annotated[Words, 5]
     """A row is whole cache lines."""
 
 

@@ -428,7 +428,7 @@ def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -
             work += port.remainder
         finish = start_ns + work // rate
         port.remainder = work % rate
-    port.free_ns = finish
+    port.free_ns = max(finish, start_ns + port.packet_ns)
     row.departure_ns = arrival_time(context, port_index, finish)
     port.counted.tx_packets += 1
     port.counted.tx_bytes += length
