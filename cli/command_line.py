@@ -32,6 +32,10 @@ COMMANDS = {
         "weft.cli.programs",
         "Run packet tests (STF) of a v1model program on the built-in switch, without root.",
     ),
+    "ptf": (
+        "weft.cli.programs",
+        "Run p4lang's PTF tests of a program on the built-in switch, in a namespace of their own.",
+    ),
     "switch": (
         "weft.cli.programs",
         "Run one built-in switch in place of simple_switch_grpc: weft switch --help.",

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from weft.base.errors import InputError
-from weft.interface.mininet_processes import Bmv2Process, SwitchGroup, compiled_for_bmv2
+from weft.interface.mininet_bmv2 import Bmv2Process, compiled_for_bmv2
+from weft.switch.commands.switch_group import SwitchGroup
 from weft.topo.worlds.emulated.mininet_classes import Host, Switch, info
 
 KINDS = ("weft", "bmv2")

@@ -222,6 +222,32 @@ def stf(
     sys.exit(stf_command.exit_status(outcomes))
 
 
+def ptf(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4|PROGRAM.json")],
+    tests: Annotated[Path, typer.Argument(metavar="TESTDIR", help="PTF's tests.")],
+    given: Annotated[Texts, typer.Argument(metavar="[-- PTF OPTIONS]")] = None,
+    ports: Annotated[
+        int,
+        typer.Option("--ports", metavar="N", help="Ports 0 to N-1: veth0, veth2 and so on."),
+    ] = 8,
+    cpu_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--cpu-port", metavar="PORT", help="Port to the controller. [none]"),
+    ] = None,
+    include: Includes = None,
+    define: Defines = None,
+) -> None:
+    """Run p4lang's PTF tests of a program on the built-in switch, in a namespace of their own."""
+    from weft.switch.commands.ptf import run_tests
+
+    sys.exit(
+        run_tests(
+            program, tests, given or [], ports=ports, cpu_port=cpu_port,
+            include_dirs=include or [], defines=define or [],
+        )
+    )  # fmt: skip
+
+
 def switch(
     arguments: Annotated[
         Texts, typer.Argument(metavar="[OPTIONS] PROGRAM.p4|PROGRAM.json|--no-p4")

@@ -176,7 +176,7 @@ def test_a_wheel_with_kernels_in_it_compiles_none(
 
 def test_the_extras_are_those_that_pages_name() -> None:
     project = (ROOT / "pyproject.toml").read_text()
-    for extra in ("dask", "ray", "torch"):
+    for extra in ("dask", "ptf", "ray", "torch"):
         assert (
             f'optional-dependencies.{extra} = {{ file = ["requirements/{extra}.in"] }}' in project
         )

@@ -46,6 +46,7 @@ ELSEWHERE = {
     ("cli/shell_environment.py", "TemporaryDirectory"): IN_THE_CACHE,
     ("cli/shell_environment.py", "rename"): IN_THE_CACHE,
     ("experiments/engines/dask.py", "TemporaryDirectory"): IN_TMP,
+    ("switch/commands/ptf.py", "TemporaryDirectory"): IN_TMP,
     ("tools/bench/htsim.py", "TemporaryDirectory"): IN_TMP,
     ("tools/bench/htsim.py", "write_text"): IN_TMP,
     ("tools/bench/switch.py", "TemporaryDirectory"): IN_TMP,
