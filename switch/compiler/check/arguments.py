@@ -8,22 +8,18 @@ from dataclasses import dataclass, field
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
-from weft.switch.compiler.check.type_rules import BLOCKS, NO_VALUES
+from weft.switch.compiler.check.type_rules import inferred_problem
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     Bindings,
     BlockTypeType,
-    DontCareType,
     IntegerType,
-    MatchKindType,
     PackageTypeType,
-    StringType,
     TupleType,
     Type,
     TypeVariable,
     has_variables,
-    resolved,
     substitute,
     unify,
 )
@@ -125,15 +121,8 @@ class ArgumentChecker(ExpressionUser):
         self, node: syntax.CallExpression, parameter: syntax.Parameter, kind: Type, target: Target
     ) -> None:
         """Raise an error if no argument can have the type that a parameter gets."""
-        bare = resolved(kind)
-        refused: tuple[type[Type], ...] = () if target.kind == "constructor" else BLOCKS
-        if parameter.direction:
-            refused = (*NO_VALUES, StringType, MatchKindType)
-        self.reporter.fail_if(
-            isinstance(bare, refused) and not isinstance(bare, DontCareType),
-            node.span,
-            f"'{parameter.name}' of '{target.name}' cannot be of type {kind}",
-        )
+        problem = inferred_problem(parameter, kind, target.kind == "constructor")
+        self.reporter.fail_if(problem, node.span, f"'{target.name}' cannot have {problem}")
 
     def _check_static(
         self, value: syntax.Expression, parameter: syntax.Parameter, target: Target
@@ -222,21 +211,22 @@ class ArgumentChecker(ExpressionUser):
             return self.expressions.check(value, scope, known)
         checked = self.expressions.check(value, scope)
         actual = type_of(checked)
-        if isinstance(known, BlockTypeType) and isinstance(actual, BlockTypeType):
-            self._check_block(checked, known, actual, bindings)
-        elif isinstance(known, BLOCKS) and not isinstance(actual, type(known)):
+        if isinstance(known, BlockTypeType):
+            self.check_block(checked, known, actual, bindings)
+        elif isinstance(known, PackageTypeType) and not isinstance(actual, PackageTypeType):
             raise self.reporter.fail(value.span, f"this has type {actual}, but {known} is expected")
         elif has_variables(formal) and not unify(formal, actual, bindings):
             message = f"this has type {actual}, but {substitute(formal, bindings)} is expected"
             self.reporter.fail_if(not isinstance(actual, IntegerType), value.span, message)
         return checked
 
-    def _check_block(
-        self, node: syntax.Expression, formal: BlockTypeType, actual: BlockTypeType,
-        bindings: Bindings,
-    ) -> None:  # fmt: skip
+    def check_block(
+        self, node: syntax.Expression, formal: BlockTypeType, actual: Type, bindings: Bindings
+    ) -> None:
         """Check that a parser or control has the parameters that a package wants, and infer its
         types."""
+        if not isinstance(actual, BlockTypeType):
+            raise self.reporter.fail(node.span, f"this has type {actual}, but {formal} is expected")
         wanted = self.signatures[id(formal.declaration)]
         found = self.signatures[id(actual.declaration)]
         rename: Bindings = dict(zip(wanted.variables, formal.arguments, strict=False))

@@ -238,7 +238,12 @@ class Checker:
         self.reporter.error_if(
             is_optional(parameter), value.span, "an @optional parameter has no default value"
         )
-        value = self.expressions.check(value, scope, parameter.type)
+        wanted = parameter.type
+        if isinstance(wanted, BlockTypeType):
+            value = self.expressions.check(value, scope)
+            self.arguments.check_block(value, wanted, type_of(value), {})
+        else:
+            value = self.expressions.check(value, scope, wanted)
         self.reporter.fail_if(
             value.constant is None and not is_static(value),
             value.span,

@@ -39,6 +39,7 @@ from weft.switch.compiler.types import (
     StructType,
     TupleType,
     Type,
+    TypeVariable,
     UnknownType,
     VarbitType,
     base_type,
@@ -140,6 +141,11 @@ class ExpressionChecker:
                 node.span, "'...' stands for a default value of unknown type here"
             )
         node.type, bare = expected, base_type(expected)
+        self.reporter.fail_if(
+            isinstance(bare, TypeVariable),
+            node.span,
+            f"'...' stands for no value here: type {expected} has no default value",
+        )
         without = (EnumType, ErrorType, VarbitType)
         if scalar_width(expected) is not None and not isinstance(bare, without):
             node.constant = False if bare == BOOL else 0

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.type_rules import field_problem, nesting_problem
+from weft.switch.compiler.check.type_rules import BLOCKS, field_problem, nesting_problem
 from weft.switch.compiler.constants import MAXIMUM_BITS
 from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
 from weft.switch.compiler.types import (
@@ -247,7 +247,13 @@ class TypeResolver:
                 "parameters of a package",
             )
             return DONT_CARE
-        return self.resolve(reference, scope)
+        kind = self.resolve(reference, scope)
+        self.context.reporter.fail_if(
+            isinstance(resolved(kind), BLOCKS),
+            reference.span,
+            f"{kind} cannot be a type argument, or an element of a tuple or list",
+        )
+        return kind
 
     def check_count(self, kind: Type, span: Span) -> None:
         """Raise `Abandon` if a type has more fields than can be compiled."""

@@ -109,6 +109,11 @@ class TableChecker(ExpressionUser):
     def _property(self, node: syntax.TableDeclaration, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
             return
+        self.reporter.fail_if(
+            item.name in ("key", "actions", "entries"),
+            item.span,
+            f"'{item.name}' takes braces: {item.name} = {{ ... }}",
+        )
         if item.name not in _PROPERTIES:
             self.reporter.warning(
                 item.span,
@@ -192,7 +197,11 @@ class TableChecker(ExpressionUser):
         action = self.calls.check_action_reference(reference, scope, complete=True)
         meant = getattr(listed.call.callee, "declaration", None)
         if action is not None and meant is not None and action is not meant:
-            self.reporter.error(span, _not_listed(node, name))
+            line = action.name_span.line
+            self.reporter.error(
+                span,
+                f"'{name}' means the action in line {line} here, which table '{node.name}' lacks",
+            )
             return None
         self._compare_bound(reference, listed)
         return action

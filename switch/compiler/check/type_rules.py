@@ -57,7 +57,7 @@ def field_problem(kind: Type, owner: str) -> bool:
     of a type."""
     bare = resolved(kind)
     if isinstance(bare, (TypeVariable, UnknownType)):
-        return owner == "header_union" and isinstance(bare, TypeVariable)
+        return False
     match owner:
         case "header_union":
             return not is_header(bare)
@@ -128,6 +128,18 @@ def parameter_problem(parameter: syntax.Parameter, kind: Type, of: str) -> str:
             return f"a parameter of an action cannot have type {kind}"
         case IntegerType() | StringType() if directed:
             return f"a parameter of type {kind} cannot have a direction"
+    return ""
+
+
+def inferred_problem(parameter: syntax.Parameter, kind: Type, constructs: bool = False) -> str:
+    """Return what is wrong with the type that a parameter gets from type arguments, or from what it
+    is given; empty if nothing is."""
+    bare = resolved(kind)
+    refused: tuple[type[Type], ...] = () if constructs else (VoidType, *BLOCKS)
+    if parameter.direction:
+        refused = (*NO_VALUES, StringType, MatchKindType)
+    if isinstance(bare, refused) and not isinstance(bare, DontCareType):
+        return f"'{parameter.direction} {kind} {parameter.name}'".replace("' ", "'")
     return ""
 
 

@@ -64,6 +64,7 @@ class InfoEmitter:
             (table for table in self.user_tables if not table.hidden),
             key=lambda table: table.order,
         )
+        self.table_names = frozenset(table.name for table in self.tables)
         self.actions = self._visible_actions()
         self.objects: dict[str, list[ir.Object]] = {
             "value_set": [*program.value_sets],
@@ -217,7 +218,8 @@ class InfoEmitter:
         for profile in _in_order(program.profiles):
             self.profile(profile)
         for item in [*_in_order(program.counters), *_in_order(program.meters)]:
-            self.resource(item)
+            if item.table is None or item.table in self.table_names:
+                self.resource(item)
         for header in program.controller_headers:
             self.controller_header(header)
         for value_set in _in_order(program.value_sets):
@@ -342,7 +344,11 @@ class InfoEmitter:
     def profile(self, profile: ir.ActionProfile) -> None:
         """Describe an action profile or selector."""
         message = self.info.action_profiles.add(
-            table_ids=[self.identifiers.of("table", name) for name in sorted(profile.tables)],
+            table_ids=[
+                self.identifiers.of("table", name)
+                for name in sorted(profile.tables)
+                if name in self.table_names
+            ],
             with_selector=profile.algorithm is not None,
             size=profile.size,
         )

@@ -123,7 +123,12 @@ class ExternLowering(LoweringPart):
         if isinstance(place, FieldPlace):
             emit(place.field)
         else:
-            temporary = self.writer.temporary_field(type_of(argument))
+            kind = type_of(argument)
+            call.fail_if(
+                scalar_width(kind) is None,
+                f"the result of {call.target.name}() must be one value with a width, not {kind}",
+            )
+            temporary = self.writer.temporary_field(kind)
             emit(temporary.field)
             self.places.assign(place, temporary, call.node)
 

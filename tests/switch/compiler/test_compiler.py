@@ -91,6 +91,20 @@ def test_two_objects_with_one_given_id_are_an_error(tmp_path: Path) -> None:
     assert found == ["@id(0x7) of 'I.u' is given twice"]
 
 
+def test_a_hidden_table_is_not_in_p4info_nor_are_its_counters_and_profiles(tmp_path: Path) -> None:
+    info = compiled(
+        tmp_path,
+        locals="direct_counter(CounterType.bytes) hits; action_profile(4) choices;"
+        " @hidden table t { key = { hdr.h.a: exact; } actions = { NoAction; } counters = hits; }"
+        " @hidden table u { actions = { NoAction; } key = { hdr.h.a: exact; }"
+        " implementation = choices; }",
+        ingress="t.apply(); u.apply();",
+    ).p4info
+    assert not info.tables
+    assert not info.direct_counters
+    assert [list(item.table_ids) for item in info.action_profiles] == [[]]
+
+
 def test_outputs_are_written_under_the_stem_that_is_given(tmp_path: Path) -> None:
     files = write_outputs(compiled(tmp_path), "some", tmp_path / "out")
     assert files.json == tmp_path / "out" / "some.json"

@@ -16,6 +16,7 @@ from tests.support.compiler_support import PROGRAMS, check_document
 from weft.switch.compiler import CompileError, compile_program
 from weft.switch.compiler.diagnostics import InternalError
 from weft.tools.attack.mutations import mutate_text
+from weft.tools.attack.splices import Splicer
 
 _WORD = re.compile(r'"[^"]*"|[A-Za-z_0-9]+|\s+|&&&|<<|>>|\+\+|.', re.DOTALL)
 
@@ -79,6 +80,17 @@ def test_a_program_as_the_attacks_mutate_it_compiles_or_is_an_error(
 ) -> None:
     paths = sorted(PROGRAMS.glob("*.p4"))
     _compile(mutate_text(random, paths[program % len(paths)].read_text()))
+
+
+@lru_cache(maxsize=1)
+def _splicer() -> Splicer:
+    return Splicer(sorted(PROGRAMS.glob("*.p4")))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 10**9))
+def test_a_program_made_of_parts_of_others_compiles_or_is_an_error(seed: int) -> None:
+    _compile(_splicer().splice(Random(seed)))
 
 
 @given(st.text(alphabet='#define include ifend"<>(){};:=@_ab1\\\n/*&|+ typehadrconl', max_size=200))

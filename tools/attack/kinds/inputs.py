@@ -30,6 +30,7 @@ from weft.switch.compiler import compile_program
 from weft.switch.stf import read_test, run_test
 from weft.tools.attack.kind import Broken, Trial
 from weft.tools.attack.mutations import ODD, mutate_bytes, mutate_text
+from weft.tools.attack.splices import Splicer
 from weft.tools.attack.weft_process import WeftProcess
 
 SHARE = 2.5
@@ -105,7 +106,14 @@ class Input:
     """That reads the file, and does little more; {} stands for it."""
 
 
+@lru_cache(maxsize=1)
+def _splicer() -> Splicer:
+    return Splicer(PROGRAMS)
+
+
 def _program(random: Random) -> bytes:
+    if random.random() < 0.5:
+        return _splicer().splice(random).encode()
     path = random.choice(PROGRAMS)
     text = path.read_text()
     # Includes are looked for beside a file, and a copy is elsewhere.
