@@ -113,11 +113,7 @@ class Entries:
 
     def set_timeout(self, table: TableView, handle: int, timeout_ms: int) -> None:
         """Let an entry be told of when nothing has hit it for so long; 0: never."""
-        if not table.ages:
-            raise CommandError(
-                f"Error: Table {table.name} does not support entry timeouts: its "
-                "support_timeout is not set in the program"
-            )
+        check_ages(table)
         entry = p4runtime_pb2.TableEntry()
         entry.CopyFrom(self.entry(table, handle))
         entry.ClearField("time_since_last_hit")
@@ -170,6 +166,15 @@ def check_direct(table: TableView) -> None:
             "WRONG_TABLE_TYPE",
             f"the actions of table {table.name} are members of {table.profile.preamble.name}: use "
             "table_indirect_add and the like",
+        )
+
+
+def check_ages(table: TableView) -> None:
+    """Raise CommandError for a table whose entries have no timeouts."""
+    if not table.ages:
+        raise CommandError(
+            f"Error: Table {table.name} does not support entry timeouts: its support_timeout is "
+            "not set in the program"
         )
 
 

@@ -1,7 +1,7 @@
 """A program's tables, actions and arrays, as BMv2's command line names them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,8 +79,8 @@ class ProgramView:
         """Return the names of all things of a kind, in their alphabetical order."""
         return sorted(one.preamble.name for one in self.of_kind(kind))
 
-    def find(self, kind: str, name: str, among: Sequence[int] | None = None, of: str = "") -> Any:
-        """Return what has a name. ``among``: the ids of what is possible, in ``of``."""
+    def find(self, kind: str, name: str, among: Sequence[int] | None = None) -> Any:
+        """Return what has a name. ``among``: the ids of what is possible."""
         everything = self.of_kind(kind)
         possible = [one for one in everything if among is None or one.preamble.id in among]
         found = [one for one in possible if one.preamble.name == name] or [
@@ -93,10 +93,10 @@ class ProgramView:
             raise CommandError(
                 f"Error: Invalid {kind} name ({name}): it may be {listed(names, 'or')}"
             )
-        ends = [end for each in names for end in (each, each.rpartition(".")[2])]
+        ends = [end for each in names for end in (each, _last(each))]
         raise CommandError(
             f"Error: Invalid {kind} name ({name}){did_you_mean(name, ends)}: "
-            f"{of or 'the program'} has {', '.join(names) or 'none'}"
+            f"the program has {', '.join(names) or 'none'}"
         )
 
     def with_id(self, kind: str, number: int) -> Any:
@@ -111,9 +111,16 @@ class ProgramView:
         """Return the action profile of a name."""
         return self.find("action profile", name)
 
-    def action(self, name: str, among: Iterable[int], of: str) -> Any:
-        """Return the action of a name, of those with these ids."""
-        return self.find("action", name, list(among), of)
+    def action(self, name: str, among: Sequence[int], of: str) -> Any:
+        """Return the action of a name, of those with these ids, which are what ``of`` has."""
+        actions = [one for one in self.of_kind("action") if one.preamble.id in among]
+        if not any(f".{one.preamble.name}".endswith(f".{name}") for one in actions):
+            names = sorted(one.preamble.name for one in actions)
+            near = did_you_mean(name, [end for one in names for end in (one, _last(one))])
+            raise CommandError(
+                f"Error: {of} has no action {name}{near}: it has {', '.join(names) or 'none'}"
+            )
+        return self.find("action", name, among)
 
     def profile_actions(self, profile: Any) -> list[int]:
         """Return the ids of the actions that members of a profile may have."""
@@ -127,6 +134,11 @@ class ProgramView:
                 if each.get("name") == table:
                     return [_label(key.get("target")) for key in each.get("key", ())]
         return []
+
+
+def _last(name: str) -> str:
+    """Return the last part of a name."""
+    return name.rpartition(".")[2]
 
 
 def _label(target: Any) -> str:
@@ -184,4 +196,4 @@ class TableView:
     def action(self, name: str) -> Any:
         """Return the action of a name."""
         ids = [ref.id for ref in self.info.action_refs]
-        return self.program.action(name, ids, f"table {self.name}")
+        return self.program.action(name, ids, f"Table {self.name}")

@@ -65,21 +65,19 @@ class Replication:
         return layout
 
     def create_group(self, group: int) -> None:
-        """Make a group without nodes."""
+        """Make a group without nodes; one that is there stays as it is, as in BMv2."""
         layout = self.layout()
-        if group in layout.groups:
-            raise _refused("ERROR", f"multicast group {group} exists already")
-        self._write("insert", group, [])
-        layout.groups[group] = []
-        self._keep(layout)
+        if group not in layout.groups:
+            self._write("insert", group, [])
+            layout.groups[group] = []
+            self._keep(layout)
 
     def destroy_group(self, group: int) -> None:
-        """Delete a group; its nodes stay."""
+        """Delete a group, if it is there; its nodes stay."""
         layout = self.layout()
-        _nodes(layout, group)
-        self._write("delete", group, [])
-        del layout.groups[group]
-        self._keep(layout)
+        if layout.groups.pop(group, None) is not None:
+            self._write("delete", group, [])
+            self._keep(layout)
 
     def create_node(self, rid: int, ports: Sequence[int]) -> int:
         """Make a node, and return its handle."""
@@ -120,7 +118,7 @@ class Replication:
         layout = self.layout()
         _node(layout, handle)
         if handle not in _nodes(layout, group):
-            raise _refused("INVALID_L1_HANDLE", f"node {handle} is not in group {group}")
+            raise _refused("ERROR", f"node {handle} is not in group {group}")
         layout.groups[group].remove(handle)
         self._apply(layout, [group])
 
@@ -253,5 +251,5 @@ def _node(layout: Layout, handle: int) -> Node:
 def _nodes(layout: Layout, group: int) -> list[int]:
     if group not in layout.groups:
         groups = ", ".join(map(str, sorted(layout.groups))) or "none"
-        raise _refused("INVALID_MGID", f"there is no group {group}; groups are {groups}")
+        raise _refused("INVALID_MGRP_HANDLE", f"there is no group {group}; groups are {groups}")
     return layout.groups[group]

@@ -60,7 +60,7 @@ def find_command(name: str) -> Command:
     """Return the command of a name. Raises CommandError if there is none."""
     if name not in COMMANDS:
         near = did_you_mean(name, COMMANDS)
-        raise CommandError(f"*** Unknown syntax: there is no command {name!r}{near}; see help")
+        raise CommandError(f"*** Unknown syntax: {name}{near}; see help")
     return COMMANDS[name]
 
 

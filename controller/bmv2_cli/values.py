@@ -20,6 +20,7 @@ _PARTS = {
     "ternary": "a value and a mask, like 0x800&&&0xffff",
     "range": "the least and the greatest value, like 1->9",
 }
+_TOLD = {"lpm": "LPM"}
 _OPTIONAL = p4info_pb2.MatchField.OPTIONAL
 
 
@@ -138,7 +139,8 @@ def _read_key(field: KeyField, word: str) -> WrittenKey:
         first, sign, second = word.partition(_SIGNS[kind])
         if not sign:
             raise CommandError(
-                f"Invalid match key: Invalid {kind} value {word}, use {_SIGNS[kind]!r}: "
+                f"Invalid match key: Invalid {_TOLD.get(kind, kind)} value {word}, use "
+                f"{_SIGNS[kind]!r}: "
                 f"{what} takes {_PARTS[kind]}"
             )
         value = _read(first, field.width, what)
@@ -205,14 +207,10 @@ def _key_of(field: KeyField, match: Any | None) -> WrittenKey:
 
 
 def parameters_of(action: Any, message: Any) -> list[bytes]:
-    """Return the values of an action's parameters in a ``p4.v1.Action``."""
+    """Return the values of an action's parameters in a ``p4.v1.Action``, without zeros in front, as
+    BMv2 keeps them."""
     given = {param.param_id: param.value for param in message.params}
-    return [
-        value_bytes(int.from_bytes(given.get(param.id, b""), "big"), param.bitwidth)
-        if param.bitwidth
-        else given.get(param.id, b"")
-        for param in action.params
-    ]
+    return [given.get(param.id, b"").lstrip(b"\0") or b"\0" for param in action.params]
 
 
 def read_parameters(action: Any, words: Sequence[str]) -> list[bytes]:

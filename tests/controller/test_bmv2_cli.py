@@ -55,7 +55,7 @@ def test_entries_are_shown_as_bmv2_shows_them(session: Session) -> None:
         "Dumping entry 0x0",
         "Match key:",
         "* data.d              : LPM       0a000100/24",
-        "Action entry: TheIngress.send - 0003",
+        "Action entry: TheIngress.send - 03",
         "==========",
         "Dumping default entry",
         "Action entry: TheIngress.drop - ",
@@ -66,7 +66,7 @@ def test_entries_are_shown_as_bmv2_shows_them(session: Session) -> None:
     answers(session, "table_add priority_table mark 1&&&1 0->0xfff 3&&&0xf 7 => 9 4")
     assert answers(session, "table_dump_entry_from_key priority_table 1&&&1 0->4095 3&&&15 7 4")[
         -2:
-    ] == ["Priority: 4", "Action entry: TheIngress.mark - 0009"]
+    ] == ["Priority: 4", "Action entry: TheIngress.mark - 09"]
 
 
 def test_the_least_priority_wins(session: Session) -> None:
@@ -90,7 +90,7 @@ def test_handles_count_from_0_and_are_kept_over_sessions(session: Session) -> No
     assert answers(session, "table_dump_entry exact_table 2")[2:] == [
         "* data.a              : EXACT     02",
         "* data.b              : EXACT     0000",
-        "Action entry: TheIngress.rewrite - 000000000007, 0008",
+        "Action entry: TheIngress.rewrite - 07, 08",
     ]
     assert answers(session, "table_num_entries exact_table") == ["3"]
     assert refusals(session, "table_delete exact_table 5") == [
@@ -102,7 +102,7 @@ def test_handles_count_from_0_and_are_kept_over_sessions(session: Session) -> No
 
 
 def test_entries_that_others_have_made_have_handles_too(session: Session) -> None:
-    assert answers(session, "table_dump_entry const_table 1")[-1].endswith("mark - 0014")
+    assert answers(session, "table_dump_entry const_table 1")[-1].endswith("mark - 14")
     answers(session, "table_add exact_table send 1 0 => 1\ntable_add exact_table send 2 0 => 1")
     found = session.read([p4runtime_pb2.Entity(table_entry={"table_id": 0})])
     one = next(entry for entry in found if entry.table_entry.metadata == b"handle 0")
@@ -140,7 +140,7 @@ def test_members_and_groups(session: Session) -> None:
     ]  # fmt: skip
     assert answers(session, "act_prof_dump selector_profile") == [
         "==========", "MEMBERS",
-        "**********", "Dumping member 0", "Action entry: TheIngress.send - 0003",
+        "**********", "Dumping member 0", "Action entry: TheIngress.send - 03",
         "**********", "Dumping member 1", "Action entry: TheIngress.drop - ",
         "==========", "GROUPS",
         "**********", "Dumping group 0", "Members: [1]",
@@ -183,8 +183,8 @@ def test_groups_of_nodes_and_mirroring_are_kept_over_sessions(session: Session) 
     answers(session, "mirroring_add 5 7\nmirroring_add_mc 6 1113")
     answers(session, "mc_node_dissociate 1113 0\nmc_node_update 1 2")
     assert answers(session, "mirroring_get 5\nmirroring_get 6") == [
-        "MirroringSessionConfig(mgid=None, port=7)",
-        "MirroringSessionConfig(mgid=1113, port=None)",
+        "MirroringSessionConfig(port=7, mgid=None)",
+        "MirroringSessionConfig(port=None, mgid=1113)",
     ]
     query = {"clone_session_entry": {"session_id": 6}}
     (found,) = session.read([p4runtime_pb2.Entity(packet_replication_engine_entry=query)])
@@ -194,7 +194,10 @@ def test_groups_of_nodes_and_mirroring_are_kept_over_sessions(session: Session) 
     assert (
         "Invalid mirroring operation (SESSION_NOT_FOUND)" in refusals(session, "mirroring_get 5")[0]
     )
-    assert "Invalid PRE operation (INVALID_MGID)" in refusals(session, "mc_mgrp_destroy 1113")[0]
+    assert (
+        "Invalid PRE operation (INVALID_MGRP_HANDLE)"
+        in refusals(session, "mc_node_associate 7 0")[0]
+    )
     assert answers(session, "mc_node_create 1 2")[-1] == "node was created with handle 1"
 
 
@@ -273,12 +276,12 @@ def test_the_switch_is_reset(session: Session) -> None:
 
 
 REFUSED = {
-    "table_ad exact_table": "there is no command 'table_ad' (did you mean table_add?)",
+    "table_ad exact_table": "*** Unknown syntax: table_ad (did you mean table_add?); see help",
     "table_add exact": "Error: Insufficient number of args: write table_add <table>",
     "table_add exact_tabel send 1 1 => 1": "Error: Invalid table name (exact_tabel) (did you mean "
     "exact_table?): the program has",
-    "table_add exact_table mark 1 1 => 1": "Error: Invalid action name (mark): table "
-    "TheIngress.exact_table has NoAction, TheIngress.drop, TheIngress.rewrite, TheIngress.send",
+    "table_add exact_table mark 1 1 => 1": "Error: Table TheIngress.exact_table "
+    "has no action mark: it has NoAction, TheIngress.drop, TheIngress.rewrite, TheIngress.send",
     "table_add exact_table send 1 => 1": "Error: Table TheIngress.exact_table needs 2 key fields, "
     "not 1: data.a (exact), data.b (exact)",
     "table_add exact_table send 1 1 => 1 2": "Error: Action TheIngress.send needs 1 parameters, "
@@ -287,7 +290,7 @@ REFUSED = {
     "'256' does not fit 8 bits: 0 to 0xff do",
     "table_add exact_table send 1 1 => 512": "Invalid runtime data: Error while parsing port: "
     "'512' does not fit 9 bits",
-    "table_add lpm_table send 10.0.0.1 => 1": "Invalid match key: Invalid lpm value 10.0.0.1, use "
+    "table_add lpm_table send 10.0.0.1 => 1": "Invalid match key: Invalid LPM value 10.0.0.1, use "
     "'/': data.d takes a value and the length of its prefix",
     "table_add lpm_table send 10.0.0.1/33 => 1": "'33' is no length of a prefix of 32 bits",
     "table_add lpm_table send 10.0.0.256/8 => 1": "'10.0.0.256' is no value",

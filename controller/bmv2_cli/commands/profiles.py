@@ -43,7 +43,7 @@ def profile_lines(switch: CommandSwitch, profile: Any) -> Iterator[str]:
 
 def _action(switch: CommandSwitch, profile: Any, name: str) -> Any:
     among = switch.program.profile_actions(profile)
-    return switch.program.action(name, among, f"action profile {profile.preamble.name}")
+    return switch.program.action(name, among, f"Action profile {profile.preamble.name}")
 
 
 def create_member(switch: CommandSwitch, words: list[str]) -> Iterator[str]:

@@ -128,7 +128,7 @@ def mirroring_delete(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 
 def mirroring_get(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     group, port = switch.replication.mirror_of(whole_number(words[0], "mirror_id"))
-    yield f"MirroringSessionConfig(mgid={group}, port={port})"
+    yield f"MirroringSessionConfig(port={port}, mgid={group})"
 
 
 COMMANDS = (

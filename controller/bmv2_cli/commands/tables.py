@@ -9,6 +9,7 @@ from weft.controller.bmv2_cli.commands.profiles import profile_lines
 from weft.controller.bmv2_cli.entries import (
     MOST_PRIORITY,
     Target,
+    check_ages,
     check_direct,
     direct_action,
     shown_priority,
@@ -164,6 +165,7 @@ def table_set_timeout(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     table = switch.program.table(words[0])
     handle = whole_number(words[1], "entry handle")
     timeout_ms = whole_number(words[2], "timeout", MOST_TIMEOUT_MS)
+    check_ages(table)
     yield f"Setting a {timeout_ms} ms timeout for entry {handle}"
     switch.entries.set_timeout(table, handle, timeout_ms)
 
@@ -247,8 +249,9 @@ def _indirect_add(group: bool) -> Callable[[CommandSwitch, list[str]], Iterator[
                 f"{len(handles)} words"
             )
         _, entry = switch.entries.read_entry(table, match, priority)
-        fill = _leads_to(switch, table, whole_number(handles[0], "handle"), group=group)
+        handle = whole_number(handles[0], "handle")
         yield f"Adding entry to indirect match table {table.name}"
+        fill = _leads_to(switch, table, handle, group=group)
         yield f"Entry has been added with handle {switch.entries.add(table, entry, fill)}"
 
     return add
