@@ -181,8 +181,9 @@ class Device:
     @property
     def _running(self) -> PipelineConfig:
         if self.running is None:
-            raise failed_precondition(
-                f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig"
+            raise failed_precondition(  # finsy looks for BMv2's words, as far as "config"
+                f"{self.switch.name}: no forwarding pipeline config is set; call "
+                "SetForwardingPipelineConfig"
             )
         return self.running
 

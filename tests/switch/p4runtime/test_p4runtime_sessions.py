@@ -239,7 +239,7 @@ def test_verify_changes_nothing(connect: Connect, every_entity: Files) -> None:
     client = connect()
     client.arbitrate()
     client.push(every_entity, "VERIFY")
-    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline config"):
         client.get_config()
 
 
@@ -315,7 +315,7 @@ def test_what_is_no_program_is_refused_and_the_running_one_stays(
 def test_without_a_program_nothing_can_be_written_or_read(connect: Connect) -> None:
     client = connect()
     client.arbitrate()
-    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline config"):
         client.write((INSERT, "table_entry {}"))
     with pytest.raises(Refused, match="FAILED_PRECONDITION"):
         client.read("table_entry {}")
@@ -341,7 +341,7 @@ def test_without_a_program_no_kind_of_entity_can_be_written_or_read(
 def test_without_a_program_there_is_no_config_to_get(response_type: str, connect: Connect) -> None:
     """Clients push theirs if they are told so, as BMv2's server tells them."""
     client = connect()
-    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline config"):
         client.get_config(response_type)
 
 
@@ -351,7 +351,7 @@ def test_a_program_that_was_loaded_without_its_p4info_is_no_config(
     control = dataplane.control(0, "leaf0")
     control.load_program(every_entity.json.read_text(), load="save")
     control.commit_program()
-    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline config"):
         connect().get_config()
 
 
