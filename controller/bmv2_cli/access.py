@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import grpc
+
 from weft.controller.bmv2_cli.program import ProgramView
-from weft.controller.bmv2_cli.refusals import Codes, CommandError, told_as
-from weft.controller.client import Session
+from weft.controller.bmv2_cli.refusals import Codes, CommandError, OperationRefused, told_as
+from weft.controller.client import PROGRAM_DEADLINE_S, LoadableProgram, Session
 from weft.controller.remote import SwitchError
 from weft.switch.messages import p4runtime_pb2
 
@@ -62,6 +64,24 @@ class Access:
                     raise
                 self.session.take_over()
                 self.session.send(kind, entities, what)
+
+    def set_config(self, action: str, program: LoadableProgram | None = None) -> None:
+        """Save a program beside the one that runs (VERIFY_AND_SAVE), or let the saved one run
+        (COMMIT)."""
+        session = self.session
+        session.take_over()
+        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(
+            device_id=session.client.device_id, action=action
+        )
+        request.election_id.high, request.election_id.low = session.client.election_id
+        if program is not None:
+            request.config.CopyFrom(program.config)
+        try:
+            session.client.stub.SetForwardingPipelineConfig(request, timeout=PROGRAM_DEADLINE_S)
+        except grpc.RpcError as error:
+            code = {"NOT_FOUND": "NO_ONGOING_SWAP"}.get(error.code().name, "ERROR")
+            raise OperationRefused("swap", code, error.details()) from None
+        self._program = None
 
     def own_call(self, name: str, **arguments: Any) -> Any:
         """Return the answer to a call of the switch's own (`Session.own_call`)."""

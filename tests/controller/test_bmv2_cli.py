@@ -3,11 +3,13 @@ of their answers, as BMv2's documentation and its command line have them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.bmv2_cli_support import answers, local_session, outcome, refusals, session_with
-from tests.support.p4runtime_support import EVERY_ENTITY, make_dataplane
+from tests.support.p4runtime_support import EVERY_ENTITY, compiled, make_dataplane
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
@@ -386,3 +388,17 @@ def test_a_queue_lets_so_many_packets_a_second_leave_and_so_many_wait() -> None:
         in refusals(session, "set_queue_depth 5 2 3")[0]
     )
     assert "there is no port 77; ports are 1, 2" in refusals(session, "set_queue_rate 5 77")[0]
+
+
+def test_another_program_is_saved_and_then_runs(session: Session, tmp_path: Path) -> None:
+    files = compiled(OBJECTS)
+    (tmp_path / "next.json").write_bytes(files.json.read_bytes())
+    load = f"load_new_config_file {tmp_path}/next.json"
+    assert "next.p4info.txtpb, is not beside it" in refusals(session, load)[0]
+    (tmp_path / "next.p4info.txtpb").write_bytes(files.p4info.read_bytes())
+    assert "Invalid swap operation (NO_ONGOING_SWAP)" in refusals(session, "swap_configs")[0]
+    said = answers(session, f"{load}\ntable_add forward to 1 => 2\nswap_configs\nshow_tables")
+    assert said[0] == "Loading new Json config"
+    assert said[-1].startswith("I.forward ")
+    assert answers(session, "table_num_entries forward") == ["1"]
+    assert "cannot be changed" in refusals(session, "set_crc16_parameters c 1 2 3 true false")[0]

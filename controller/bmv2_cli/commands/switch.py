@@ -1,6 +1,7 @@
 """Commands about the switch itself: its time, its ports, its program."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft.base.files import told_as_input
@@ -8,6 +9,7 @@ from weft.controller.bmv2_cli.command import Command, Function, exactly
 from weft.controller.bmv2_cli.refusals import CommandError
 from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.bmv2_cli.values import whole_number
+from weft.controller.client import LoadableProgram
 
 
 def get_time_elapsed(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -65,6 +67,36 @@ def write_config_to_file(switch: CommandSwitch, words: list[str]) -> Iterator[st
     yield from ()
 
 
+@dataclass(frozen=True)
+class ProgramFiles:
+    """The files of a compiled program."""
+
+    json: Path
+    p4info: Path
+
+
+def load_new_config_file(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    file = Path(words[0])
+    if not file.is_file():
+        raise CommandError(f"Error: Not a valid filename: there is no file {words[0]!r}")
+    p4info = file.with_suffix(".p4info.txtpb")
+    if not p4info.is_file():
+        raise CommandError(
+            f"Error: {words[0]}: its P4Info, {p4info.name}, is not beside it: write both by "
+            f"'weft p4c PROGRAM.p4 -o {file.parent}'"
+        )
+    program = LoadableProgram.read(ProgramFiles(file, p4info))
+    yield "Loading new Json config"
+    switch.access.set_config("VERIFY_AND_SAVE", program)
+    switch.entries.forget()
+
+
+def swap_configs(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    yield "Swapping configs"
+    switch.access.set_config("COMMIT")
+    switch.entries.forget()
+
+
 def _not_there(why: str) -> Function:
     def refuse(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
         raise CommandError(f"Error: {why}")
@@ -72,6 +104,8 @@ def _not_there(why: str) -> Function:
     return refuse
 
 
+_CRC = "<polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>"
+_CUSTOM = "crc16_custom and crc32_custom are plain CRC-16 and CRC-32 here, and cannot be changed"
 _PORTS = "the ports of a switch are those that it was started with: weft switch -i PORT@INTERFACE"
 
 COMMANDS = (
@@ -88,6 +122,15 @@ COMMANDS = (
             reset_state),
     exactly("write_config_to_file", "<file>", "Write the program's JSON to a file.",
             write_config_to_file),
+    exactly("load_new_config_file", "<JSON file>",
+            "Save another program beside the one that runs; what follows is about the new one.",
+            load_new_config_file),
+    exactly("swap_configs", "", "Let the program run that was saved, with its entries.",
+            swap_configs),
+    Command("set_crc16_parameters", f"<calculation> {_CRC}", "Set a custom CRC-16.",
+            _not_there(_CUSTOM), 6, 6),
+    Command("set_crc32_parameters", f"<calculation> {_CRC}", "Set a custom CRC-32.",
+            _not_there(_CUSTOM), 6, 6),
     Command("port_add", "<interface> <port> [pcap file]", "Add a port.", _not_there(_PORTS), 2, 3),
     exactly("port_remove", "<port>", "Remove a port.", _not_there(_PORTS)),
     exactly("serialize_state", "<file>", "Write the state of the switch to a file.",
