@@ -46,6 +46,7 @@ def add_kernels(source: Path, level: Level) -> None:
     with TemporaryDirectory(prefix="weft-wheel-") as cache:
         made = {"WEFT_CACHE": cache, "PYTHONPATH": str(package.parent), **level.settings}
         _run(source, made, "-m", "weft", "prepare")
+        _run(source, made, "-c", "from weft.agents.collectives import sums; sums.prepare()")
         for library in sorted(Path(cache).glob("*/*/*.library")):
             place = library.relative_to(cache).as_posix().rpartition("-")[0]
             target = package / SHIPPED.name / file_of(place, level.name)

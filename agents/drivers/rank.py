@@ -327,8 +327,9 @@ def warm_up(asked: Collection[str] | None = None) -> None:
     that a forked rank has copied the memory that it is going to write.
 
     Two agents do a few kilobytes of everything in memory, or of the algorithms that are `asked`
-    for. Algorithms of other packages are done only where they are asked for, as far as these can do
-    that: what they cannot do is said where they run.
+    for. The sums of reduction servers, which take long to compile, are made only where an algorithm
+    with such servers is asked for. Algorithms of other packages are done only where they are asked
+    for, as far as these can do that: what they cannot do is said where they run.
     """
     considered = [
         (algorithm_of(collective, name), Request(0, collective, name, 750, "float32"))
@@ -345,7 +346,7 @@ def warm_up(asked: Collection[str] | None = None) -> None:
                 algorithm_of(request.collective, request.algorithm).check(request)
                 _run_between_two([request])
     UdpDriver.warm_up()
-    if any(kind.serves for kind, _ in considered):
+    if asked is not None and any(kind.serves for kind, _ in considered):
         prepare_sums()
 
 

@@ -17,7 +17,7 @@ from weft.base.progress import Progress
 
 def prepare(progress: Progress) -> None:
     """Fill the cache with the P4 program, its machine code, the packet loop and the agents'
-    kernels.
+    kernels, but for the sums of reduction servers, which are compiled where they are first used.
 
     A second process compiles one half of the kernels, by another core. Whatever comes of it, this
     one then finds them in the cache, or compiles them itself.
@@ -62,10 +62,12 @@ def _second_process() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def _all() -> None:
+    from weft.agents.collectives.sums import prepare as prepare_sums
     from weft.agents.drivers.rank import warm_up
 
     _second_half()
     warm_up()
+    prepare_sums()
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
-from weft.agents.collectives.registry import needs_of
+from weft.agents.collectives.registry import algorithm_of, needs_of
+from weft.agents.collectives.sums import prepare as prepare_sums
 from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
-from weft.agents.ranks import RankConfig, RankReport
+from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.topo.network import Topology, slowest_bps
 from weft.topo.worlds.emulated.outages import OutageNetwork, Outages
 from weft.topo.worlds.emulated.runs import RunRecord
@@ -146,15 +147,21 @@ class Ranks:
             self._launcher = Launcher(record.folder, record.environment(), algorithms)
         return self._launcher
 
-    def make_ready(self) -> Launcher:
-        """Wait until all that ranks need is loaded: until then they cannot be ended at once."""
+    def make_ready(self, operation: OperationConfig | None = None) -> Launcher:
+        """Wait until all that ranks need is loaded: until then they cannot be ended at once. The
+        sums of reduction servers are compiled here, where they have not been before, and not in
+        every rank."""
         launcher = self.launch()
         launcher.wait_ready()
+        if operation is not None and any(
+            algorithm_of(kind.collective, kind.algorithm).serves for kind in operation.kinds
+        ):
+            prepare_sums()
         return launcher
 
     def expect(self, order: Order) -> None:
         """See `weft.topo.worlds.world.World.expect`."""
-        self._early = Gathering(order, self._network, self.make_ready())
+        self._early = Gathering(order, self._network, self.make_ready(order.operation))
 
     @contextmanager
     def gathered(self, order: Order, advance: Advance) -> Iterator[Callable[[], list[RankReport]]]:
@@ -166,7 +173,7 @@ class Ranks:
             early.close()
             early = None
         with (
-            early or Gathering(order, network, self.make_ready()) as meeting,
+            early or Gathering(order, network, self.make_ready(order.operation)) as meeting,
             ExitStack() as stack,
         ):
             meeting.gather()
