@@ -99,14 +99,15 @@ class P4Switch(Switch):
         if self.kind not in KINDS:
             raise InputError(f"switch {name}: switch={switch!r} is none of: {', '.join(KINDS)}")
         program = _chosen(name, program, json_path)
+        grpc_port = self._number(name, "grpc_port", grpc_port, FIRST_GRPC_PORT, MOST_TCP_PORT)
+        thrift_port = self._number(
+            name, "thrift_port", thrift_port, FIRST_THRIFT_PORT, MOST_TCP_PORT
+        )
+        device_id = self._number(name, "device_id", device_id, 0, (1 << 64) - 1)
         super().__init__(name, **kwargs)
         self.sw_path = sw_path or self.executable
         self.json_path = self.program = program
-        self.grpc_port = self._number("grpc_port", grpc_port, FIRST_GRPC_PORT, MOST_TCP_PORT)
-        self.thrift_port = self._number(
-            "thrift_port", thrift_port, FIRST_THRIFT_PORT, MOST_TCP_PORT
-        )
-        self.device_id = self._number("device_id", device_id, 0, (1 << 64) - 1)
+        self.grpc_port, self.thrift_port, self.device_id = grpc_port, thrift_port, device_id
         self.cpu_port = cpu_port
         self.priority_queues = priority_queues
         self.pcap_dump = pcap_dump
@@ -119,11 +120,12 @@ class P4Switch(Switch):
         """The ports with which it was started."""
         self._made.append(self)
 
-    def _number(self, what: str, given: int | None, first: int, most: int) -> int:
-        used = self._numbers.setdefault(what, set())
+    @classmethod
+    def _number(cls, name: str, what: str, given: int | None, first: int, most: int) -> int:
+        used = cls._numbers.setdefault(what, set())
         number = next(each for each in count(first) if each not in used) if given is None else given
         if not isinstance(number, int) or not 0 <= number <= most:
-            raise InputError(f"switch {self.name}: {what}={given!r}: a whole number, 0 to {most}")
+            raise InputError(f"switch {name}: {what}={given!r}: a whole number, 0 to {most}")
         used.add(number)
         return number
 
