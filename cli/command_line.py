@@ -48,6 +48,10 @@ COMMANDS = {
         "weft.cli.network",
         "Say what every link carries under each path scheme, at once, without packets.",
     ),
+    "trace": (
+        "weft.cli.way",
+        "Show a packet's way through a network, or all its ways, without bringing it up.",
+    ),
     "report": (
         "weft.cli.results",
         "Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'.",

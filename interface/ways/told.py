@@ -68,7 +68,7 @@ def output_text(walk: Walk, output: Output) -> str:
             return f"{output.link} is down: {size} for {output.to} are lost"
     where = f"{output.link} to {output.to}"
     if walk.every and output.loss:
-        where += f" (which loses {output.loss:.3%} of them)"
+        size += f" (the link loses {output.loss:g} of all)"
     if output.loop:
         return f"{where}: it goes round, {' -> '.join((*output.loop, output.loop[0]))}"
     if output.end == "host":
