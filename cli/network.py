@@ -26,6 +26,7 @@ from weft.cli.nodes import RunOption
 from weft.cli.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.families import families
+from weft.experiments.scenario.networks import FILE_ENDING
 from weft.switch.commands.command_line import Defines, Includes
 from weft.topo.faults import lasting_lines
 
@@ -39,24 +40,45 @@ OTHER_WORKLOADS = [each.about_workloads for each in families() if each.about_wor
 @scenario_options(*SHAPE)
 def topology(
     options: dict[str, Any],
+    file: File = None,
+    program: Annotated[
+        Texts,
+        typer.Option(
+            metavar="PROGRAM.p4", help="As weft up takes it, for a file that names no programs."
+        ),
+    ] = None,
     out: Annotated[
         Place,
-        typer.Option("-o", "--out", metavar="FILE", help="SVG file. [TOPOLOGY.svg]"),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help=f"SVG file, or NAME{FILE_ENDING}: a network file of Weft's. [TOPOLOGY.svg]",
+        ),
     ] = None,
 ) -> None:
     """Draw a network (SVG) and list its links, without bringing it up."""
     from weft.experiments.results.table import links_table
-    from weft.experiments.scenario.options import from_options
+    from weft.interface.standing import Standing
     from weft.topo.drawing import draw_svg
+    from weft.topo.network_text import network_text
 
-    scenario = from_options(options)
-    file = output_file(out) or Path(f"{Path(scenario.topology).stem}.svg")
-    network = scenario.network()
-    with files.told_as_input(f"cannot write the drawing to {str(file)!r}"):
-        files.write_whole(file, draw_svg(network))
+    asked = given_network(file, options, program or ())
+    scenario = asked.scenario
+    written = output_file(out) or Path(f"{Path(scenario.topology).stem}.svg")
+    network = Standing(asked.program).network(scenario.network())
+    if as_text := written.suffix == FILE_ENDING:
+        content = network_text(network, written.parent)
+    else:
+        content = draw_svg(network)
+    with files.told_as_input(f"cannot write the drawing to {str(written)!r}"):
+        files.write_whole(written, content)
     console = make_console()
     console.print(links_table(network))
-    console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
+    for each in network.left_out:
+        console.print(f"Note: {each}", soft_wrap=True, markup=False)
+    what = "Network file" if as_text else "Drawing"
+    console.print(f"{what}: {written.resolve()}", soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import weft
 from weft.base.errors import InputError
 from weft.topo.addresses import format_mac
 from weft.topo.interfaces import interface_name
 from weft.topo.labs.lab_format import Programs
 from weft.topo.labs.reading import read_lab
-from weft.topo.network import Port
+from weft.topo.network import Port, Switch
+from weft.topo.network_text import network_text
+from weft.topo.own import read_network
 
 TESTS = Path(__file__).resolve().parents[1]
 BRIDGE = TESTS / "labs" / "bridge"
@@ -290,3 +295,35 @@ def test_what_is_left_out_of_a_network_is_said(tmp_path: Path) -> None:
 
 def mac_of(ip: str) -> str:
     return ":".join(f"{int(part):02x}" for part in ip.split("."))
+
+
+@pytest.mark.parametrize("lab", ["bridge/topology.json", "app/p4app.json"])
+def test_a_network_file_of_wefts_own_says_the_same(lab: str, tmp_path: Path) -> None:
+    network = read_lab(TESTS / "labs" / lab, Programs(PROGRAM))
+    file = tmp_path / f"{network.name}.toml"
+    file.write_text(network_text(network, tmp_path))
+    again = read_network(file)
+    assert [alike(each) for each in again.switches] == [alike(each) for each in network.switches]
+    assert (again.hosts, again.links) == (network.hosts, network.links)
+    assert (again.name, again.cpu_port, again.priority_queues, again.left_out) == (
+        network.name, network.cpu_port, network.priority_queues, network.left_out,
+    )  # fmt: skip
+
+
+def alike(switch: Switch) -> Switch:
+    """A switch, with the paths of its files as they are shortest."""
+    entries = tuple(map(os.path.normpath, switch.entries))
+    return replace(switch, program=os.path.normpath(switch.program), entries=entries)
+
+
+def test_a_name_that_needs_quotes_has_them_in_a_file(tmp_path: Path) -> None:
+    network = weft.Network('a "lab"')
+    network.host("h.1", commands=["echo 'x' \"y\" \\ \t\x7f"])
+    network.switch("s1")
+    network.link("h.1", "s1", ip={"h.1": "10.0.0.1/24"})
+    topology = network.topology()
+    file = tmp_path / "lab.toml"
+    file.write_text(network_text(topology, tmp_path))
+    assert read_network(file) == replace(topology, document=read_network(file).document)
+    with pytest.raises(InputError, match="is one of Weft's own shapes"):
+        network_text(weft.single(2), tmp_path)

@@ -69,19 +69,27 @@ def main() -> int:
             parser.error(f"there is no exercise {name!r}: choose from {', '.join(known)}")
     if not (given.path / "exercises").is_dir():
         parser.error(f"{given.path} is no copy of p4lang/tutorials: it has no folder exercises")
-    rows = []
+    rows = kept()
+    failed = False
     for name in given.exercises or known:
         begin = time.monotonic()
         seen, held = tried(known[name], given.path)
-        rows.append((name, known[name].expectation, seen, "yes" if held else "**no**"))
-        print(f"{name} ({time.monotonic() - begin:.0f} s): {'holds' if held else 'FAILS'}: {seen}",
-              flush=True)  # fmt: skip
+        failed |= not held
+        cells = (name, known[name].expectation, seen, "yes" if held else "**no**")
+        rows[name] = f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        print(
+            f"{name} ({time.monotonic() - begin:.0f} s): {'holds' if held else 'FAILS'}: {seen}",
+            flush=True,
+        )
     if given.write:
-        lines = [
-            f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows
-        ]
-        PAGE.write_text(HEAD + "\n".join(lines) + "\n")
-    return 0 if all(row[-1] == "yes" for row in rows) else 1
+        PAGE.write_text(HEAD + "\n".join(rows[name] for name in known if name in rows) + "\n")
+    return int(failed)
+
+
+def kept() -> dict[str, str]:
+    """Return the rows that the page has, by the names of their exercises."""
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
 
 
 if __name__ == "__main__":
