@@ -117,7 +117,7 @@ def lines_of(text: str, path: Path) -> dict[str, int]:
             place, key = open_[-1]
             if key == "":  # an object's next key
                 name = documents.parsed(token, "")
-                here = _inside(place, name)
+                here = inside(place, name)
                 if here in found:
                     raise InputError(
                         f"{path}:{line}: {here} is there twice: see line {found[here]}"
@@ -125,14 +125,15 @@ def lines_of(text: str, path: Path) -> dict[str, int]:
                 found[here] = line
                 open_[-1] = place, name or " "
                 continue
-            place = f"{place}[{key}]" if isinstance(key, int) else _inside(place, key)
+            place = f"{place}[{key}]" if isinstance(key, int) else inside(place, key)
         found.setdefault(place, line)
         if token in "{[":
             open_.append((place, "" if token == "{" else 0))
     return found
 
 
-def _inside(place: str, key: str) -> str:
+def inside(place: str, key: str) -> str:
+    """Return the place of a value in the object at another place."""
     return f"{place}.{key}" if place else key
 
 
@@ -150,7 +151,7 @@ def _other_fields(kind: Any, value: Any, place: str) -> Iterator[tuple[str, str]
         hints = get_type_hints(kind)
         for key, inner in value.items():
             if key in fields:
-                yield from _other_fields(hints[fields[key].name], inner, _inside(place, key))
+                yield from _other_fields(hints[fields[key].name], inner, inside(place, key))
                 continue
             near = did_you_mean(key, fields)
             yield place, f"{key!r} means nothing here{near}; there may be {', '.join(fields)}"
@@ -161,7 +162,7 @@ def _other_fields(kind: Any, value: Any, place: str) -> Iterator[tuple[str, str]
     arguments = get_args(kind)
     if get_origin(kind) is dict and isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _other_fields(arguments[1], inner, _inside(place, key))
+            yield from _other_fields(arguments[1], inner, inside(place, key))
     elif get_origin(kind) is list and isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _other_fields(arguments[0], inner, f"{place}[{index}]")

@@ -26,6 +26,7 @@ from weft.topo.own import read_network
 TESTS = Path(__file__).resolve().parents[1]
 BRIDGE = TESTS / "labs" / "bridge"
 APP = TESTS / "labs" / "app"
+CLAB = TESTS / "labs" / "clab"
 PROGRAM = str(TESTS / "stf" / "basic.p4")
 
 Change = Callable[[Any], object]
@@ -327,3 +328,73 @@ def test_a_name_that_needs_quotes_has_them_in_a_file(tmp_path: Path) -> None:
     assert read_network(file) == replace(topology, document=read_network(file).document)
     with pytest.raises(InputError, match="is one of Weft's own shapes"):
         network_text(weft.single(2), tmp_path)
+
+
+def test_a_lab_of_containerlab_is_what_it_says() -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    network = read_lab(CLAB / "small.clab.yml")
+    assert [host.name for host in network.hosts] == ["h1", "h2"]
+    assert network.host("h1").commands[1] == "ip addr add 10.1.1.1/24 dev eth1"
+    assert [interface_name(Port(each, 1), network) for each in ("h1", "h2")] == ["eth1", "eth1"]
+    assert format_mac(network.host("h2").mac) == "08:00:00:00:02:02"
+    assert not network.host("h1").ip
+    s1 = network.switch("s1")
+    assert (s1.program, s1.entries) == (
+        str(CLAB / ".." / ".." / "stf" / "basic.p4"), (str(CLAB / "s1-commands.txt"),),
+    )  # fmt: skip
+    assert {each.name: each.source.number for each in network.outward("s1")} == {
+        "s1>h1": 1, "s1>h2": 2,
+    }  # fmt: skip
+    (said,) = network.left_out
+    assert said.startswith(f"{CLAB / 'small.clab.yml'}:14: topology.nodes.h2: binds is left out")
+    other = read_lab(CLAB / "small.clab.yml", Programs(by_switch={"h2": PROGRAM}))
+    assert [each.name for each in other.switches] == ["h2", "s1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("kind: linux\n      exec", "kind: nokia_srlinux\n      exec",
+         ":7: topology.nodes.h1: kind 'nokia_srlinux': Weft has Linux hosts and P4 switches, of "
+         "the kinds linux, bridge, ovs-bridge"),
+        ("binds:", "startup-config:", ":19: topology.nodes.h2.startup-config: 'startup-config'"),
+        ('"s1:eth1"]', '"s2:eth1"]', "topology.links[0]: 's2:eth1': there is no node 's2'"),
+        ('"s1:eth1"]', '"s1"]', "topology.links[0]: 's1' names no interface: write s1:eth1"),
+        ('"s1:eth1"]', '"s1:eth2"]', "topology.links[1] (s1-h2).ports.s1 2: links[0] (h1-s1) has"),
+        ('["h1:eth1", "s1:eth1"]', "h1", "topology.links[0]: a link is { endpoints:"),
+        ("  nodes:", "  nodes: {}\n  nodes:", ":7: topology.nodes is there twice: see line 6"),
+        ("name: small", "name: [small", "it is not valid YAML: while parsing a flow sequence"),
+        ("labels: {", "labels: {other: 1}\n      ports: {",
+         "topology.nodes.s1: the file names no program for s1: name one for all such switches"),
+        ("&gateway", "", ""),
+    ],
+)  # fmt: skip
+def test_what_weft_has_not_of_containerlab_is_refused_with_its_line(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    text = (CLAB / "small.clab.yml").read_text()
+    assert old in text
+    path = tmp_path / "small.clab.yml"
+    path.write_text(text.replace("../../stf/", "").replace(old, new))
+    shutil.copy(CLAB / "s1-commands.txt", tmp_path)
+    shutil.copy(PROGRAM, tmp_path)
+    if not said:
+        read_lab(path)
+        return
+    with pytest.raises(InputError) as refused:
+        read_lab(path)
+    assert said.replace("topology.links[1] (", "links[1] (") in str(refused.value)
+
+
+def test_a_yaml_file_that_multiplies_itself_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    path = tmp_path / "many.clab.yml"
+    lines = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    path.write_text("\n".join(lines))
+    with pytest.raises(InputError, match="it has more than 100,000 values"):
+        read_lab(path)
+    path.write_text("a: &a [*a]")
+    with pytest.raises(InputError, match=r"more than|nested too deeply|not valid YAML"):
+        read_lab(path)

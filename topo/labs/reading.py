@@ -4,15 +4,17 @@ import os
 from pathlib import Path
 
 from weft.base.errors import InputError
-from weft.base.placed import PlacedDocument, opened
+from weft.base.placed import PlacedDocument, placed, text_of
+from weft.base.placed_yaml import placed_yaml
 from weft.topo.labs import LAB_ENDINGS
+from weft.topo.labs.containerlab import Containerlab
 from weft.topo.labs.lab_format import LabFormat, Programs
 from weft.topo.labs.p4utils import P4Utils
 from weft.topo.labs.tutorials import Tutorials
 from weft.topo.network import Topology
 from weft.topo.wiring import topology_of
 
-FORMATS: tuple[LabFormat, ...] = (Tutorials(), P4Utils())
+FORMATS: tuple[LabFormat, ...] = (Containerlab(), Tutorials(), P4Utils())
 """All formats, in the order in which they are tried."""
 
 
@@ -31,7 +33,9 @@ def read_lab(path: str | os.PathLike[str], programs: Programs | None = None) -> 
         InputError: it is of no known format, makes no sense, or asks what Weft has not; with its
             line.
     """
-    document = opened(Path(path))
+    file = Path(path)
+    text = text_of(file, LAB_ENDINGS)
+    document = placed(text, file) if file.suffix == ".json" else placed_yaml(text, file)
     format_ = next((each for each in FORMATS if each.fits(document.content)), None)
     if format_ is None:
         raise InputError(
