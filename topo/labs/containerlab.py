@@ -79,7 +79,7 @@ class Containerlab:
             _link(document, found.topology, index, switches)
             for index in range(len(found.topology.links))
         ]
-        entries = {}
+        entries: dict[str, str | list[str]] = {}
         for name in switches:
             if named := _labels(nodes[name]).get(ENTRIES):
                 place = f"topology.nodes.{name}"
