@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import weft
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError
 from weft.compat.p4utils import (
+    NetworkAPI,
     NetworkGraph,
     SimpleSwitchP4RuntimeAPI,
     SimpleSwitchThriftAPI,
@@ -25,6 +28,8 @@ from weft.compat.p4utils import (
 from weft.controller.client import Session
 from weft.interface.p4utils import switches
 from weft.interface.p4utils.graph import graph_of
+from weft.interface.p4utils.imports import run_script
+from weft.topo.labs.reading import read_lab
 from weft.topo.worlds.emulated.testbeds import RunningTestbed
 
 Link = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
@@ -268,3 +273,69 @@ def test_a_port_finds_a_switch_of_the_network_that_is_up() -> None:
         SimpleSwitchThriftAPI(9093)
     with pytest.raises(InputError, match="switch 's9'"):
         SimpleSwitchThriftAPI("s9")
+
+
+SCRIPT = """
+from p4utils.mininetlib.network_API import NetworkAPI
+from p4utils.utils.helper import load_topo
+from p4utils.utils.sswitch_thrift_API import SimpleSwitchThriftAPI
+
+net = NetworkAPI()
+net.setLogLevel("info")
+net.enableCli()
+net.addP4Switch("s1")
+net.setP4SourceAll("forwarding.p4")
+net.setP4CliInput("s1", "s1-commands.txt")
+net.addHost("h1")
+net.addHost("h2")
+net.addLink("h1", "s1", weight=5)
+net.addLink("s1", "h2")
+net.setBw("s1", "h1", 20)
+net.setDelay("h1", "s1", 20)
+net.setIntfPort("s1", "h2", 7)
+net.setIntfIp("h2", "s1", "10.9.0.2/24")
+net.enablePcapDumpAll()
+net.startNetwork()
+"""
+
+
+def test_a_script_of_p4_utils_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "network.py").write_text(SCRIPT)
+    (tmp_path / "forwarding.p4").write_text(EVERY_ENTITY.read_text())
+    (tmp_path / "s1-commands.txt").write_text("table_set_default lpm_table drop\n")
+    found = []
+
+    def up(command: list[str], **options: Any) -> Any:
+        assert command[1:4] == ["-m", "weft", "up"]
+        found.append(read_lab(Path(command[4])))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", up)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    run_script(["network.py"])
+    (topology,) = found
+    links = {link.name: link for link in topology.links}
+    assert set(links) == {"h1-s1", "h2-s1"}
+    assert (links["h1-s1"].rate_bps, links["h1-s1"].delay_ns) == (20_000_000, 20_000_000)
+    assert links["h2-s1"].b.number == 7
+    assert topology.host("h2").ip == "10.9.0.2"
+    assert topology.switch("s1").program.endswith("forwarding.p4")
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("network-")] == []
+
+
+def test_a_network_that_is_put_together_wrongly_is_refused() -> None:
+    net = NetworkAPI()
+    net.addHost("h1")
+    net.addP4Switch("s1")
+    with pytest.raises(InputError, match="addLink: there is no node 's2'"):
+        net.addLink("h1", "s2")
+    with pytest.raises(InputError, match="h1 and s1 have no link; links are none"):
+        net.setBw("h1", "s1", 5)
+    with pytest.raises(InputError, match="there is no switch 'h1'; there are s1"):
+        net.setP4Source("h1", "a.p4")
+    with pytest.raises(AttributeError, match=r"no 'addHots' \(did you mean addHost\?\)"):
+        net.addHots("h2")

@@ -1,0 +1,47 @@
+"""p4-utils' modules for scripts that import them: names that lead here."""
+
+import runpy
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from weft.base.errors import InputError
+from weft.interface.p4utils.graph import NetworkGraph, load_topo
+from weft.interface.p4utils.network_api import NetworkAPI
+from weft.interface.p4utils.p4runtime_api import SimpleSwitchP4RuntimeAPI
+from weft.interface.p4utils.thrift_api import SimpleSwitchThriftAPI
+
+MODULES: dict[str, dict[str, Any]] = {
+    "p4utils": {},
+    "p4utils.utils": {},
+    "p4utils.utils.helper": {"load_topo": load_topo},
+    "p4utils.utils.topology": {"NetworkGraph": NetworkGraph, "Topology": NetworkGraph},
+    "p4utils.utils.sswitch_thrift_API": {"SimpleSwitchThriftAPI": SimpleSwitchThriftAPI},
+    "p4utils.utils.sswitch_API": {"SimpleSwitchAPI": SimpleSwitchThriftAPI},
+    "p4utils.utils.sswitch_p4runtime_API": {"SimpleSwitchP4RuntimeAPI": SimpleSwitchP4RuntimeAPI},
+    "p4utils.mininetlib": {},
+    "p4utils.mininetlib.network_API": {"NetworkAPI": NetworkAPI},
+}
+"""What scripts import from each module of p4-utils."""
+
+
+def install() -> None:
+    """Let ``import p4utils...`` of this process lead to Weft."""
+    for name, content in MODULES.items():
+        module = sys.modules[name] = ModuleType(name)
+        module.__dict__.update(content)
+        if "." in name:
+            parent, _, last = name.rpartition(".")
+            setattr(sys.modules[parent], last, module)
+        module.__path__ = []
+
+
+def run_script(words: Sequence[str]) -> None:
+    """Run a script that imports p4-utils, with its arguments, as the main program."""
+    if not words:
+        raise InputError("write python -m weft.compat.p4utils SCRIPT.py ARGUMENTS")
+    install()
+    sys.argv = list(words)
+    sys.path.insert(0, str(words[0].rpartition("/")[0] or "."))
+    runpy.run_path(words[0], run_name="__main__")
