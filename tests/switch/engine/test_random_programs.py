@@ -23,6 +23,11 @@ def test_a_random_program_is_the_same_in_plain_and_compiled_form() -> None:
     assert checked(Generator(2026, 16).program(), Forms(compiled=True)) == ""
 
 
+@pytest.mark.parametrize("seed", [21, 22, 23])
+def test_a_random_program_is_the_same_to_the_interpreter(seed: int) -> None:
+    assert checked(Generator(seed, 16).program(), Forms()) == ""
+
+
 @pytest.mark.parametrize("seed", [3, 9, 12, 14])
 def test_a_random_program_is_the_same_from_our_compiler_and_from_p4c(seed: int) -> None:
     if shutil.which("p4c-bm2-ss") is None:
