@@ -36,6 +36,11 @@ COMMANDS = {
         "weft.cli.programs",
         "Run p4lang's PTF tests of a program on the built-in switch, in a namespace of their own.",
     ),
+    "lsp": (
+        "weft.cli.programs",
+        "Serve editors that speak the language server protocol, on standard input and output: "
+        "errors while a P4 program is written, definitions, types, completion.",
+    ),
     "switch": (
         "weft.cli.programs",
         "Run one built-in switch in place of simple_switch_grpc: weft switch --help.",

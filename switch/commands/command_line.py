@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from weft.base import VERSION
 from weft.base.command_line import Place, Text, Texts, macros, output_file
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 
 Includes = Annotated[
     Optional[list[Path]],  # noqa: UP045
@@ -257,3 +257,18 @@ def switch(
     from weft.switch.commands.switch import run_switch
 
     run_switch(arguments or [])
+
+
+def lsp(include: Includes = None) -> None:
+    """Serve editors that speak the language server protocol, on standard input and output: errors
+    while a P4 program is written, definitions, types, completion."""
+    from importlib.util import find_spec
+
+    if find_spec("pygls") is None:
+        raise MachineError(
+            "weft lsp needs the package pygls, which is not installed: run "
+            f"'{sys.executable} -m pip install pygls==2.1.1', or install weft[lsp]"
+        )
+    from weft.switch.language_server.server import make_server
+
+    make_server(include or []).start_io()

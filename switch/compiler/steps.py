@@ -37,6 +37,12 @@ def check_text(text: Preprocessed, reporter: Reporter) -> tuple[syntax.SourcePro
 def compile_text(source: Path, text: Preprocessed, reporter: Reporter) -> CompiledProgram:
     """Compile a preprocessed program. Raises `CompileError` with everything that is wrong."""
     program, checker = check_text(text, reporter)
+    return compile_tree(source, program, checker)
+
+
+def compile_tree(source: Path, program: syntax.SourceProgram, checker: Checker) -> CompiledProgram:
+    """Compile a program that is parsed and checked. Raises `CompileError` with what is wrong."""
+    reporter = checker.reporter
     reporter.finish()
 
     def parse_annotation(annotation: syntax.Annotation) -> list[syntax.Expression]:

@@ -312,14 +312,17 @@ def _main_text(source: Path) -> str:
 
 
 def preprocess(
-    source: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str | None] | None = None
+    source: Path,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str | None] | None = None,
+    text: str | None = None,
 ) -> Preprocessed:
-    """Preprocess the program in `source`.
+    """Preprocess the program in `source`, or `text` as if it stood there.
 
     ``#include "..."`` looks beside the including file, then in `include_dirs`; ``#include <...>``
     only in the latter; Weft's own, as core.p4 and v1model.p4, come last. Raises `CompileError`.
     """
-    text = _main_text(source)
+    text = _main_text(source) if text is None else text
     preprocessor = _Preprocessor([*include_dirs, *INCLUDE_FOLDERS])
     preprocessor.files[os.path.abspath(source)] = file_digest(str(source))
     for name, value in (defines or {}).items():
