@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from weft.base.children import DIE_WITH_PARENT, run_tool
+from weft.base.children import DIE_WITH_PARENT, last_words, run_tool
 from weft.base.command_line import macros
-from weft.base.errors import InputError, MachineError, RunError, refuse
+from weft.base.errors import InputError, MachineError, RunError
 from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.switch.commands.switch_group import SwitchGroup, end
 from weft.switch.commands.switch_options import check_program
@@ -40,7 +40,8 @@ def run_tests(
     options of PTF's. Raises `WeftError`.
     """
     check_program(program)
-    refuse(not tests.is_dir(), f"{str(tests)!r}: there is no such folder of PTF tests")
+    if not tests.is_dir():
+        raise InputError(f"{str(tests)!r}: there is no such folder of PTF tests")
     if not 1 <= ports <= MOST_PORTS:
         raise InputError(f"--ports {ports}: 1 to {MOST_PORTS}")
     command = find_ptf()
@@ -120,7 +121,8 @@ def _make_links(ports: int) -> None:
         lines.append(f"link add name {near} mtu {MTU} type veth peer name {far} mtu {MTU}")
         lines += [f"link set dev {name} addrgenmode none up" for name in (near, far)]
     done = run_tool(["ip", "-batch", "-"], input="\n".join(lines))
-    refuse(done.returncode != 0, f"interfaces cannot be made: {done.stderr.strip()}", RunError)
+    if done.returncode != 0:
+        raise RunError(f"interfaces cannot be made: {last_words(done)}")
 
 
 def _run(command: Sequence[str]) -> int:
