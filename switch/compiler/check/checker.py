@@ -308,9 +308,10 @@ class Checker:
                 "same names: no call could tell them apart",
             )
             self.reporter.error_if(
-                method.is_abstract and method.name in [name for name, _ in seen],
+                method.name in {name for name, _ in seen}
+                and any(item.is_abstract for item in node.methods if item.name == method.name),
                 method.name_span,
-                f"the abstract method '{method.name}' is overloaded",
+                f"'{method.name}' of extern '{node.name}' is abstract, and cannot be overloaded",
             )
             seen.append(which)
             own, place = self.context.type_variables(

@@ -6,28 +6,19 @@ from weft.switch.compiler.constants import MAXIMUM_BITS, wrap
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
-    BitType,
     IntegerType,
-    IntType,
     Type,
-    VarbitType,
     base_type,
+    is_varbit,
 )
 
-_MASKS = ("ternary", "lpm")
-_PREFIXES = ("lpm",)
-_RANGES = ("range",)
 _LARGEST_PRIORITY = (1 << 31) - 1
 
 
 def key_problem(kind: Type, match_kind: str) -> str:
     """Return why a key of a type cannot be matched in a way; empty if it can."""
-    bare = base_type(kind)
-    is_number = isinstance(bare, (BitType, IntType))
-    if isinstance(bare, VarbitType) and match_kind in (*_MASKS, *_RANGES):
+    if is_varbit(kind) and match_kind in ("ternary", "lpm", "range"):
         return f"a key of type {kind} cannot be matched by {match_kind}"
-    if not is_number and match_kind in (*_PREFIXES, *_RANGES):
-        return f"{match_kind} matches numbers with a width, not a key of type {kind}"
     return ""
 
 

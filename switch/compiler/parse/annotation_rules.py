@@ -6,6 +6,7 @@ from weft.switch.compiler.raw_token import RawToken
 
 OF_ONE_STRING = ("name", "deprecated", "noWarn")
 """Annotations that take one string, in round brackets."""
+_OF_PAIRS = ("pkginfo", "platform_property")
 _OF_NOTHING = (
     "atomic", "defaultonly", "hidden", "noSideEffects", "optional", "pure", "tableonly",
 )  # fmt: skip
@@ -21,6 +22,7 @@ def check_annotations(tokens: list[RawToken], reporter: Reporter) -> None:
         _check_brackets(token, reporter)
         if token.bracket == "[":
             _check_structured(token, reporter)
+        _check_shared_keys(token, element, reporter)
         for other in element:
             if other.text == token.text and "[" in (other.bracket, token.bracket):
                 twice = other.bracket == token.bracket
@@ -53,6 +55,18 @@ def _check_brackets(token: RawToken, reporter: Reporter) -> None:
     reporter.error_if(
         token.text in _OF_NOTHING and token.body, token.span, f"@{token.text} takes no arguments"
     )
+
+
+def _check_shared_keys(token: RawToken, before: list[RawToken], reporter: Reporter) -> None:
+    """Report an error for a key of ``@pkginfo`` or the like that stands twice on an element."""
+    if token.text not in _OF_PAIRS or token.bracket != "(":
+        return
+    others = [part for other in before if other.text == token.text for part in split(other.body)]
+    keys = {part[0].text for part in others if _is_pair(part)}
+    for part in filter(_is_pair, split(token.body)):
+        key = part[0]
+        reporter.error_if(key.text in keys, key.span, f"@{token.text} has '{key.text}' already")
+        keys.add(key.text)
 
 
 def _check_structured(token: RawToken, reporter: Reporter) -> None:

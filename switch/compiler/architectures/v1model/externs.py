@@ -20,6 +20,7 @@ from weft.switch.compiler.types import (
     Type,
     base_type,
     resolved,
+    scalar_width,
 )
 
 _Object = TypeVar("_Object", bound=ir.Object)
@@ -300,7 +301,12 @@ class V1ModelExterns(ExternLowering):
                     "all reads of a direct meter must have the same result field (BMv2)"
                 )
         if known is None:
-            temporary = self.writer.temporary_field(type_of(argument))
+            kind = type_of(argument)
+            call.fail_if(
+                scalar_width(kind) is None,
+                f"the result of read() must be one value with a width, not {kind}",
+            )
+            temporary = self.writer.temporary_field(kind)
             known = self.meter_copies[base.name] = temporary
             meter.result = temporary.field
         self.places.assign(place, known, call.node)
