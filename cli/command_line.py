@@ -92,6 +92,10 @@ COMMANDS = {
         "weft.cli.switch_commands",
         "Run commands of BMv2's simple_switch_CLI on a switch that is up.",
     ),
+    "top": (
+        "weft.cli.top",
+        "Show what links of a network that is up carry, queue and drop, as it goes on.",
+    ),
     "load": (
         "weft.cli.network",
         "Load a P4 program into the switches of a testbed that is up, without taking it down.",

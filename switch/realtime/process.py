@@ -430,6 +430,7 @@ class SwitchProcess:
                 "port": number,
                 "interface": port.interface,
                 **self.dataplane.statistics(*place).__dict__,
+                "queue_bytes": self.dataplane.memory.waiting_bytes(*place),
                 "queue_depths": self.dataplane.queue_depths(*place),
                 "load_bytes": self.dataplane.load_bytes(*place),
                 "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),

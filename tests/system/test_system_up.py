@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -563,6 +564,31 @@ def test_links_go_on_with_another_delay_and_loss(elsewhere: Prompt) -> None:
     assert round_trip_ms(elsewhere) < 200
     refused = elsewhere.ask("link h0 leaf0 delay=fast")
     assert "link h0-leaf0: delay 'fast' is not understood" in refused
+
+
+def test_what_links_carry_is_shown_in_another_terminal(elsewhere: Prompt, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*WEFT, "exec", *elsewhere.run, "h0", "ping", "-i", "0.01", "h1"],
+        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE,
+    ) as pinging:  # fmt: skip
+        assert pinging.stdout is not None
+        while "time=" not in pinging.stdout.readline():
+            assert pinging.poll() is None
+        shown = weft("top", *elsewhere.run, "--json", "--interval", "2", cwd=tmp_path)
+        table = weft("top", *elsewhere.run, "--interval", "0.1", cwd=tmp_path)  # no terminal
+        pinging.terminate()
+    directions = {each["link"]: each for each in json.loads(shown.stdout)}
+    assert [*directions] == ["h0>leaf0", "leaf0>h0", "h1>leaf0", "leaf0>h1"]
+    for each in directions.values():
+        assert each["packets_per_s"] > 0
+        assert each["bits_per_s"] == pytest.approx(each["load"] * 100e6, abs=10_000)
+    assert table.returncode == 0 and "leaf0>h1" in table.stdout
+    for arguments, words in (
+        (("--sort", "x"), "--sort 'x': it is link, load, queue or drops"),
+        (("--interval", "0"), "--interval 0: it is 0.1 to 3600 s"),
+    ):
+        refused = weft("top", *arguments, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr) == (2, f"weft: {words}\n")
 
 
 def test_a_signal_goes_to_the_command_at_a_host(elsewhere: Prompt) -> None:

@@ -165,6 +165,12 @@ class Memory:
         row: at.PortRecord = self.ports[switch * self.port_count + port]
         return row
 
+    def waiting_bytes(self, switch: int, port: int) -> int:
+        """Return how many bytes wait in all queues of a port."""
+        number, more = switch * self.port_count + port, self.priorities - 1
+        others = self.queues[number * more : (number + 1) * more]
+        return int(self.ports[number].queue.bytes) + sum(int(each.bytes) for each in others)
+
     def clear_loads(self) -> None:
         """Count what links carry anew; memory that is not written to is not taken."""
         self.loads = np.zeros(self.loads.shape, np.int64)

@@ -25,6 +25,7 @@ from weft.topo.worlds.emulated.namespaces import (
 )
 from weft.topo.worlds.emulated.processes import RunProcess
 from weft.topo.worlds.emulated.runs import RunRecord
+from weft.topo.worlds.emulated.watching import SOCKET, write_links
 
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
@@ -102,7 +103,7 @@ def builtin_config(
                     )
             ports[switch.name].append(port)
     return {
-        "stats_socket": str(run.folder / "statistics.sock"),
+        "stats_socket": str(run.folder / SOCKET),
         "drop_port": DROP_PORT,
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "bypass_qdisc": bypass_qdisc,
@@ -143,6 +144,7 @@ class BuiltinSwitches:
         path = run.folder / "switches.json"
         with open_private(path, "w") as file:
             json.dump(config, file, indent=1)
+        write_links(topology, run.folder)
         self._statistics = config["stats_socket"]
         self._heard = 0
         """How many bytes of the process's words have been read."""
