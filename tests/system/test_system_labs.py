@@ -40,6 +40,10 @@ def test_a_topology_of_the_tutorials_comes_up_with_its_entries_and_commands(tmp_
     assert "default via 10.1.2.254 dev eth0" in done.stdout
     assert "s1: device 0," in done.stdout
     assert "weft: h2: 'cat /nowhere' ended with status 1: cat: /nowhere" in done.stderr
+    written = weft("topology", path.name, "--program", "basic.p4", "-o", "lab.toml", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert f"Network file: {tmp_path / 'lab.toml'}" in written.stdout
+    assert 's1 = "basic.p4"' in (tmp_path / "lab.toml").read_text()
     with left_as_it_was():
         refused = weft("up", path.name, cwd=tmp_path)
     assert refused.returncode == 2
