@@ -21,6 +21,18 @@ UNSUPPORTED = ("UNIMPLEMENTED", "NOT_FOUND", "INVALID_ARGUMENT")
 """What BMv2 says of entities that its P4Runtime does not serve."""
 
 
+IDENTITY = frozenset((
+    "table_id", "match", "priority", "is_default_action", "action_profile_id", "member_id",
+    "group_id", "value_set_id", "multicast_group_id", "session_id",
+))  # fmt: skip
+"""The fields that say which entity one is."""
+
+CONTENT = IDENTITY | {
+    "action", "members", "max_size", "replicas", "class_of_service", "packet_length_bytes",
+}  # fmt: skip
+"""The fields that decide where packets go, too."""
+
+
 class SwitchCopy:
     """A switch's program and tables as they were when it was read; registers are read where a
     packet asks for a cell, and are 0 where the switch does not tell them."""
@@ -133,14 +145,17 @@ class SwitchCopy:
             for response in copy.stub.Read(request):
                 yield from response.entities
 
-        own = {_identity(one): one for one in self._all(read_copy, tolerant=False)}
+        own = {_identity(one): _only(one, CONTENT) for one in self._all(read_copy, tolerant=False)}
         updates = []
-        for entity in self._entities:
+        for entity in (_only(one, CONTENT) for one in self._entities):
             before = own.pop(_identity(entity), None)
-            if before != entity:
-                kind = Update.INSERT if before is None else Update.MODIFY
-                updates.append(Update(type=kind, entity=entity))
-        updates += [Update(type=Update.DELETE, entity=one) for one in own.values()]
+            says_nothing = _is_default(entity) and not entity.table_entry.HasField("action")
+            if before != entity and not says_nothing:
+                new = before is None and not _is_default(entity)
+                updates.append(Update(type=Update.INSERT if new else Update.MODIFY, entity=entity))
+        updates += [
+            Update(type=Update.DELETE, entity=one) for one in own.values() if not _is_default(one)
+        ]
         request = p4runtime_pb2.WriteRequest(
             device_id=self._device_id, election_id=election, updates=updates
         )
@@ -160,24 +175,23 @@ class SwitchCopy:
         return read
 
 
+def _only(entity: Any, names: frozenset[str]) -> Any:
+    """Return an entity with these of its fields alone."""
+    copy = type(entity)()
+    copy.CopyFrom(entity)
+    one = getattr(copy, copy.WhichOneof("entity"))
+    if copy.WhichOneof("entity") == "packet_replication_engine_entry":
+        one = getattr(one, one.WhichOneof("type"))
+    for field, _ in one.ListFields():
+        if field.name not in names:
+            one.ClearField(field.name)
+    return copy
+
+
 def _identity(entity: Any) -> bytes:
     """Return what makes two entities the same, whatever they say."""
-    key = type(entity)()
-    key.CopyFrom(entity)
-    kind = key.WhichOneof("entity")
-    one = getattr(key, kind)
-    match kind:
-        case "table_entry":
-            for name in ("action", "idle_timeout_ns", "metadata", "controller_metadata"):
-                one.ClearField(name)
-        case "action_profile_member":
-            one.ClearField("action")
-        case "action_profile_group":
-            one.ClearField("members")
-            one.ClearField("max_size")
-        case "value_set_entry":
-            one.ClearField("members")
-        case _:
-            inner = getattr(one, one.WhichOneof("type"))
-            inner.ClearField("replicas")
-    return bytes(key.SerializeToString(deterministic=True))
+    return bytes(_only(entity, IDENTITY).SerializeToString(deterministic=True))
+
+
+def _is_default(entity: Any) -> bool:
+    return bool(entity.table_entry.is_default_action)
