@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.base.files import told_as_input
+from weft.base.files import told_as_input, write_whole
 from weft.controller.bmv2_cli.command import Command, Function, exactly
 from weft.controller.bmv2_cli.refusals import CommandError
 from weft.controller.bmv2_cli.switch import CommandSwitch
@@ -63,7 +63,7 @@ def reset_state(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 
 def write_config_to_file(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     with told_as_input(f"file {words[0]!r} cannot be written"):
-        Path(words[0]).write_bytes(switch.program.device_config)
+        write_whole(Path(words[0]), switch.program.device_config)
     yield from ()
 
 
