@@ -2,14 +2,14 @@
 up`` does with a ``p4app.json`` that says the same."""
 
 import json
+import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from weft.base.errors import InputError, did_you_mean
+from weft.base.files import remove, told_as_input, write_whole
 
 _LEFT_OUT = (
     "setLogLevel", "enableCli", "enableLog", "enableLogAll", "disableLog", "disableLogAll",
@@ -215,14 +215,16 @@ class NetworkAPI:
     def startNetwork(self) -> None:
         """Bring the network up, with the prompt of ``weft up``, and wait until that ends. Raises
         SystemExit with its status, if it is not 0."""
-        with NamedTemporaryFile("w", dir=".", prefix="network-", suffix=".json") as file:
-            json.dump(self.document(), file)
-            file.flush()
-            command = [sys.executable, "-m", "weft", "up", Path(file.name).name]
-            with suppress(KeyboardInterrupt):
-                status = subprocess.run(command, check=False).returncode
-                if status:
-                    raise SystemExit(status)
+        file = Path(f"network-{os.getpid()}.json")
+        with told_as_input(f"the network cannot be written to {str(file)!r}"):
+            write_whole(file, json.dumps(self.document()))
+        try:
+            command = [sys.executable, "-m", "weft", "up", str(file)]
+            status = subprocess.run(command, check=False).returncode
+        finally:
+            remove(file)
+        if status:
+            raise SystemExit(status)
 
     @staticmethod
     def _of(nodes: dict[str, dict[str, Any]], kind: str, name: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ None, as in p4-utils.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from weft.base.errors import InputError, RunError, refuse
 from weft.base.units import shown
 from weft.controller.bmv2_cli.entries import MOST_PRIORITY, check_direct, direct_action
 from weft.controller.bmv2_cli.program import TableView
+from weft.controller.bmv2_cli.program_files import read_program
 from weft.controller.bmv2_cli.refusals import OperationRefused
 from weft.controller.bmv2_cli.switch import CommandSwitch
-from weft.controller.client import LoadableProgram
 from weft.controller.remote import SwitchError
 from weft.interface.p4utils.switches import GRPC_PORT, SwitchName, session_of, told
 from weft.switch.messages import p4runtime_pb2
@@ -25,14 +24,6 @@ POLL_S = 0.01
 """Between two looks for a digest."""
 
 Rates = Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class ProgramFiles:
-    """The files of a compiled program."""
-
-    json: Path
-    p4info: Path
 
 
 class SimpleSwitchP4RuntimeAPI:
@@ -71,9 +62,9 @@ class SimpleSwitchP4RuntimeAPI:
         except SwitchError as error:
             if error.code != "FAILED_PRECONDITION" or p4rt_path is None or json_path is None:
                 raise
-            files = ProgramFiles(Path(json_path), Path(p4rt_path))
+            program = read_program(Path(json_path), Path(p4rt_path))
             self.session.take_over()
-            self.session.push_program(LoadableProgram.read(files))
+            self.session.push_program(program)
 
     def teardown(self) -> None:
         """End the session with the switch, which keeps what it holds; one that was given stays."""

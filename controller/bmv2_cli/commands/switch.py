@@ -1,15 +1,14 @@
 """Commands about the switch itself: its time, its ports, its program."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from weft.base.files import told_as_input, write_whole
 from weft.controller.bmv2_cli.command import Command, Function, exactly
+from weft.controller.bmv2_cli.program_files import read_program
 from weft.controller.bmv2_cli.refusals import CommandError
 from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.bmv2_cli.values import whole_number
-from weft.controller.client import LoadableProgram
 
 
 def get_time_elapsed(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -67,14 +66,6 @@ def write_config_to_file(switch: CommandSwitch, words: list[str]) -> Iterator[st
     yield from ()
 
 
-@dataclass(frozen=True)
-class ProgramFiles:
-    """The files of a compiled program."""
-
-    json: Path
-    p4info: Path
-
-
 def load_new_config_file(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     file = Path(words[0])
     if not file.is_file():
@@ -85,7 +76,7 @@ def load_new_config_file(switch: CommandSwitch, words: list[str]) -> Iterator[st
             f"Error: {words[0]}: its P4Info, {p4info.name}, is not beside it: write both by "
             f"'weft p4c PROGRAM.p4 -o {file.parent}'"
         )
-    program = LoadableProgram.read(ProgramFiles(file, p4info))
+    program = read_program(file, p4info)
     yield "Loading new Json config"
     switch.access.set_config("VERIFY_AND_SAVE", program)
     switch.entries.forget()
