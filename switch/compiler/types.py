@@ -434,7 +434,8 @@ def unify(formal: Type, actual: Type, bindings: Bindings) -> bool:
             bindings[formal] = actual
             return True
         return known == actual or isinstance(actual, (IntegerType, DontCareType))
-    if isinstance(actual, (DontCareType, UnknownType)) or isinstance(formal, UnknownType):
+    unchecked = (DontCareType, UnknownType)
+    if isinstance(actual, unchecked) or isinstance(formal, unchecked):
         return True
     left, right = type_arguments(formal), type_arguments(actual)
     if type(formal) is not type(actual) or left is None or right is None:

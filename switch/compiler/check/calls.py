@@ -177,9 +177,10 @@ class CallChecker(ExpressionUser):
                 )
             case BlockTypeType() if name == "apply":
                 self._check_place(node, kind.kind, kind.kind)
-                node.target = self.arguments.bind(
-                    node, Target(kind.kind, kind.name, kind.declaration, base), scope, None
-                )
+                variables = self.arguments.signatures[id(kind.declaration)].variables
+                bindings: Bindings = dict(zip(variables, kind.arguments, strict=False))
+                target = Target(kind.kind, kind.name, kind.declaration, base, bindings=bindings)
+                node.target = self.arguments.bind(node, target, scope, None)
                 node.type = VOID
             case ExternType():
                 self._extern_method(node, callee, kind, scope, expected)

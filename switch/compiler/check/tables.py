@@ -271,5 +271,5 @@ def _not_listed(table: syntax.TableDeclaration, name: str) -> str:
     names = [syntax.name_of(action.call.callee) for action in table.actions]
     return (
         f"'{name}' is not among the actions of table '{table.name}'"
-        f"{closest(name, set(names)) or '; it has ' + ', '.join(names)}"
+        f"{closest(name, set(names)) or '; it has ' + (', '.join(names) or 'none')}"
     )
