@@ -44,10 +44,6 @@ ELSEWHERE = {
     ("base/streams.py", "fdopen"): "what is open already: standard output and error",
     ("experiments/plots/canvas.py", "savefig"): "a buffer in memory",
     ("tools/bench/benchmarks.py", "savefig"): "a buffer in memory",
-    (
-        "interface/p4utils/network_api.py",
-        "NamedTemporaryFile",
-    ): "a file made anew, which no link is",
     ("interface/mininet_switches.py", "rename"): "an interface of a host",
     ("cli/shell_environment.py", "TemporaryDirectory"): IN_THE_CACHE,
     ("cli/shell_environment.py", "rename"): IN_THE_CACHE,
