@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from weft.base import documents
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.topo.network import Topology
 from weft.topo.network_document import NetworkDocument, texts_of
 
@@ -24,11 +24,11 @@ def network_text(topology: Topology, folder: Path) -> str:
     Args:
         folder: where the file is to be, by which it names programs and other files.
     """
-    refuse(
-        not topology.document,
-        f"network {topology.name} is one of Weft's own shapes, which its options describe: a file "
-        "has a network of one's own, or of another tool",
-    )
+    if not topology.document:
+        raise InputError(
+            f"network {topology.name} is one of Weft's own shapes, which its options describe: a "
+            "file has a network of one's own, or of another tool"
+        )
     document = documents.decoded(NetworkDocument, topology.document, "network")
     document.programs = {name: _near(path, folder) for name, path in document.programs.items()}
     document.entries = {
