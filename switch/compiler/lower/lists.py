@@ -175,6 +175,11 @@ class ListLowering:
                 return [value.name]
             case StructPlace() | UnionPlace() | StackPlace():
                 return [name for item in inside(value) for name in self._emitted(item, node)]
+        self.writer.fail_if(
+            isinstance(value, Composite),
+            node,
+            "not supported: emit() of a value that is no variable or parameter (BMv2)",
+        )
         raise self.writer.fail(
             node, "only headers, stacks, unions and structs of them can be emitted"
         )

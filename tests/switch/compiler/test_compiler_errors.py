@@ -237,6 +237,10 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
         ),
         ({"deparser": "mark_to_drop(sm);"}, "'sm' is not declared"),
         (
+            {"deparser": "packet.emit((h_t){1, 2, 3});"},
+            "not supported: emit() of a value that is no variable or parameter (BMv2)",
+        ),
+        (
             {
                 "types": "header h_t { bit<8> a; string s; }",
                 "parser": "state start { transition accept; }",
