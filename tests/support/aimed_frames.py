@@ -151,7 +151,8 @@ class RandomController:
             call = self.call(self.rng.choice(actions))
             self.control.insert_member(ProfileMember(profile.name, number_, call))
         if profile.algorithm is not None:
-            weighted = tuple((one, self.rng.randrange(1, 4)) for one in self.rng.sample(IDS, 3))
+            most = min(profile.size // 3, 3)  # of a profile with room for the ids at least
+            weighted = tuple((one, self.rng.randint(1, most)) for one in self.rng.sample(IDS, 3))
             self.control.insert_group(ProfileGroup(profile.name, 1, weighted))
 
     def target(self, table: Table) -> Target:
