@@ -21,6 +21,9 @@ class Access:
         self.session = session
         self._program: ProgramView | None = None
         self._number: int | None = None
+        self.has_memo = True
+        """False once it is known that the switch keeps none, as BMv2, which does not tell its
+        groups either."""
         self._memo: dict[str, Any] = {}
         """What is kept of a switch that has no memo, for as long as the session lasts."""
 
@@ -99,6 +102,7 @@ class Access:
         with suppress(CommandError):
             found = json.loads(self.own_call("memo") or "{}")
             return dict(found)
+        self.has_memo = False
         return self._memo
 
     def keep_memo(self, memo: dict[str, Any]) -> None:

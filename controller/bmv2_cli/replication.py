@@ -56,6 +56,8 @@ class Replication:
             {int(group): list(nodes) for group, nodes in memo.get("groups", {}).items()},
             {int(session): group for session, group in memo.get("mirrors", {}).items()},
         )
+        if not self._switch.has_memo:
+            return layout
         present = self._groups()
         for group in layout.groups.keys() - present.keys():
             del layout.groups[group]
