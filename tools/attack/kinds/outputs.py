@@ -27,6 +27,11 @@ PROGRAM = str(CHECKOUT / "tests/stf/basic.p4")
 SIMULATED = ("run", "allgather", "--world", "simulated", "--leaves", "2", "--size", "16KiB")
 SMALL = ("--leaves", "1", "--spines", "1", "--hosts-per-leaf", "2")
 RESULTS = ("out/results.json", "out/report.html")
+NETWORK = """
+hosts = ["a", "b"]
+switches = ["s"]
+links = [{ ends = ["a", "s"] }, { ends = ["b", "s"] }]
+"""
 PLOTS = ("out/completion-ranks.svg", "out/completion-ranks.png")
 POINTS = ("out/points/sweep.json", "out/points/ffd0472a7f7bb9f2f44a.json")
 WITH_VETH = ("unshare", "--net", "sh", "-c", "ip link set lo up && ip link add one type veth peer "
@@ -77,6 +82,13 @@ COMMANDS = (
         ("a.json", "a.txtpb", "a.bin"),
     ),
     Command(
+        ("p4c", PROGRAM, "--out", "theirs/a.json", "--p4runtime-file", "theirs/a.txtpb",
+         "--p4runtime-entries-files", "theirs/entries.txtpb", "--pp", "theirs/a.p4",
+         "--toJSON", "theirs/tree.json"),
+        ("a.json", "a.txtpb", "entries.txtpb", "a.p4", "tree.json"),
+    ),
+    Command(("trace", "network.toml", "a", "b", "--html", "theirs/a.html"), ("a.html",)),
+    Command(
         ("switch", PROGRAM, "--interface", "1@one", "--log-file", "theirs/a", "--log-level",
          "trace", "--log-file-max-size", "200", "--trace=theirs/trace.jsonl",
          "--pcap", "theirs/pcap"),
@@ -88,7 +100,7 @@ COMMANDS = (
         (*(f"pcap/{ends}.pcap" for ends in ("h0-leaf0", "leaf0-h0", "leaf0-spine0")), *RESULTS),
     ),
 )  # fmt: skip
-READ = {"run --workload", "up --script", "torch run --out"}
+READ = {"run --workload", "up --script", "torch run --out", "trace network", "cli --commands"}
 """Options that name files and folders and are not attacked: what they name is read; or it is
 written as others are, and needs PyTorch."""
 
@@ -111,6 +123,7 @@ def attack_with(trial: Trial, command: Command) -> str:
     theirs.mkdir()
     trial.folder.chmod(0o755)
     (trial.folder / "sweep.toml").write_text(SWEEP)
+    (trial.folder / "network.toml").write_text(NETWORK)
     if command.reads:
         _make_results(trial)
     caller = random.choice([None, NOBODY, ANOTHER])
