@@ -7,10 +7,10 @@ import msgspec
 from weft.topo.network import CPU_PORT
 
 PROMPT_WORDS = (
-    "EOF", "counters", "dpctl", "dump", "exit", "gterm", "help", "intfs", "iperf", "iperfudp",
-    "link", "links", "load", "loads", "net", "nodes", "noecho", "pingall", "pingallfull",
-    "pingpair", "pingpairfull", "ports", "px", "py", "quit", "report", "sh", "source", "switch",
-    "switches", "tables", "terminal", "time", "trace", "wait", "x", "xterm",
+    "EOF", "cli", "counters", "dpctl", "dump", "exit", "gterm", "help", "intfs", "iperf",
+    "iperfudp", "link", "links", "load", "loads", "net", "nodes", "noecho", "pingall",
+    "pingallfull", "pingpair", "pingpairfull", "ports", "px", "py", "quit", "report", "sh",
+    "source", "switch", "switches", "tables", "terminal", "time", "trace", "wait", "x", "xterm",
 )  # fmt: skip
 """The words of the prompt of ``weft up``: what is meant for a host called ``sh`` would run on the
 machine itself."""
