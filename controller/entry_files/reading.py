@@ -17,7 +17,7 @@ ENDINGS = (".json", ".txt")
 def read_entry_file(path: Path) -> EntryFile:
     """Return the content of a file. Raises InputError for what is no such file."""
     text = text_of(path, ENDINGS)
-    if text.lstrip().startswith("{"):
+    if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
         return RuntimeJson(placed(text, path))
     return CommandsFile(path, text)
 
