@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
-from weft.agents.collectives.registry import algorithm_of, needs_of
+from weft.agents.collectives.registry import named, needs_of
 from weft.agents.collectives.sums import prepare as prepare_sums
 from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
@@ -153,9 +153,8 @@ class Ranks:
         every rank."""
         launcher = self.launch()
         launcher.wait_ready()
-        if operation is not None and any(
-            algorithm_of(kind.collective, kind.algorithm).serves for kind in operation.kinds
-        ):
+        used = [named(kind.algorithm) for kind in operation.kinds] if operation else []
+        if any(each is not None and each.serves for each in used):
             prepare_sums()
         return launcher
 
