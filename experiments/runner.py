@@ -189,7 +189,7 @@ def _run(
             def arrived(point: Point, runs: list[Run], notes: Sequence[str]) -> None:
                 arrivals.add(asked[point], runs, notes)
                 if folder is not None and len(arrivals) == len(experiment.points):
-                    load_report()  # while the network is taken down
+                    stack.callback(load_report())  # while the network is taken down
 
             _run_here(
                 whole.points,

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain
@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 
 
-def load() -> None:
-    """Load what fills in and draws pages, which takes a while, in a thread. Returns at once."""
+def load() -> Callable[[], None]:
+    """Load what fills in and draws pages, which takes a while, in a thread. Returns at once what
+    waits for its end: two threads must not import the same package at a time, since one of them
+    may then see a module that is half made."""
 
     def load_all() -> None:
         with suppress(Exception):  # whoever writes a page raises it again
             import_module("weft.experiments.report.charts")
             templates()
 
-    with suppress(RuntimeError):  # there are no more threads
-        threading.Thread(target=load_all, name="report", daemon=True).start()
+    loading = threading.Thread(target=load_all, name="report", daemon=True)
+    try:
+        loading.start()
+    except RuntimeError:  # there are no more threads
+        return lambda: None
+    return loading.join
 
 
 def templates(*folders: Path) -> "Environment":
