@@ -53,6 +53,10 @@ COMMANDS = {
         "weft.cli.network",
         "Say what every link carries under each path scheme, at once, without packets.",
     ),
+    "simulate": (
+        "weft.cli.simulate",
+        "Carry flows that other programs send as lines of JSON, in virtual time.",
+    ),
     "trace": (
         "weft.cli.way",
         "Show a packet's way through a network, or all its ways, without bringing it up.",

@@ -150,7 +150,7 @@ class EndpointState(Record):
     statistics: Statistics
 
 
-CONTROL_WORDS = 9
+CONTROL_WORDS = 8
 
 
 @record
@@ -195,6 +195,8 @@ class PairState(Record):
     """What was unacknowledged when a NAK or a missing READ response last made us go back."""
     asked_at: int
     """When an acknowledgement was last asked for."""
+    retransmitted_packets: int
+    """Requests sent again."""
 
     # Responder side.
     expected: int

@@ -85,6 +85,11 @@ class RcQueuePair(Posting):
         return relays
 
     @property
+    def retransmitted_packets(self) -> int:
+        """Return how many packets of requests have been sent again."""
+        return self._endpoint.row_of(self._index).retransmitted_packets
+
+    @property
     def local(self) -> RemoteQueuePair:
         """Return what the peer must be connected to: this end's address, number and first PSN."""
         return RemoteQueuePair(self._endpoint.address, self.number, self.initial_psn)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from weft.experiments.results.results import Results
     from weft.experiments.runner import run
     from weft.experiments.scenario.scenario import Scenario
+    from weft.interface.flows.flow import Flow, FlowResult
+    from weft.interface.flows.simulation import Simulation, simulate
     from weft.interface.net import Net
     from weft.interface.up import up
     from weft.topo.clos import Topology, fat_tree, leaf_spine, single
@@ -32,21 +34,24 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "Fault", "LinkLoss", "Mesh", "Net", "Network", "Results", "Scenario", "Tensor", "Topology",
-    "TorchRun",
-    "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "read_network", "run", "single",
-    "up",
+    "Fault", "Flow", "FlowResult", "LinkLoss", "Mesh", "Net", "Network", "Results", "Scenario",
+    "Simulation", "Tensor", "Topology", "TorchRun",
+    "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "read_network", "run", "simulate",
+    "single", "up",
 ]  # fmt: skip
 
 
 _HOMES = {
     "Fault": "weft.topo.faults",
+    "Flow": "weft.interface.flows.flow",
+    "FlowResult": "weft.interface.flows.flow",
     "LinkLoss": "weft.topo.faults",
     "Mesh": "weft.experiments.families.resharding.meshes",
     "Net": "weft.interface.net",
     "Network": "weft.topo.own",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
+    "Simulation": "weft.interface.flows.simulation",
     "Tensor": "weft.experiments.families.resharding.plan",
     "Topology": "weft.topo.clos",
     "TorchRun": "weft.experiments.families.programs.results",
@@ -56,6 +61,7 @@ _HOMES = {
     "plan_resharding": "weft.experiments.families.resharding.plan",
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runner",
+    "simulate": "weft.interface.flows.simulation",
     "single": "weft.topo.clos",
     "up": "weft.interface.up",
 }

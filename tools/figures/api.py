@@ -48,6 +48,13 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "Flows of one's own",
+        (
+            "interface.flows.simulation.simulate", "interface.flows.simulation.Simulation",
+            "interface.flows.flow.Flow", "interface.flows.flow.FlowResult",
+        ),
+    ),
+    (
         "Tests of a switch program",
         ("interface.switch_test.SwitchUnderTest",),
     ),

@@ -97,6 +97,7 @@ def note_sent(
     end = first + packets
     if first < pair.send_highest:
         endpoint.statistics.retransmitted_packets += 1
+        pair.retransmitted_packets += 1
     elif timed and pair.timed_psn < 0:
         pair.timed_psn = first
         pair.timed_at = now

@@ -1,0 +1,1 @@
+"""Flows in virtual time for whoever has a workload of its own: ``weft.simulate``."""
