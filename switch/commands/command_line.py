@@ -129,7 +129,13 @@ def p4c(
         Text, typer.Option("-b", "--target", metavar="bmv2", help="As p4c's: only bmv2.")
     ] = None,
     architecture: Annotated[
-        Text, typer.Option("-a", "--arch", metavar="v1model", help="As p4c's: only v1model.")
+        Text,
+        typer.Option(
+            "-a",
+            "--arch",
+            metavar="v1model|psa",
+            help="What the program must be for. [what it includes]",
+        ),
     ] = None,
     version: Annotated[
         bool,
@@ -138,18 +144,17 @@ def p4c(
         ),
     ] = False,
 ) -> None:
-    """Compile a v1model program to BMv2 JSON and P4Info."""
+    """Compile a v1model or PSA program to BMv2 JSON and P4Info."""
     from weft.switch.commands import p4c as command
 
     refuse(
         (language or "16").lower() not in ("16", "p4-16", "p4_16"),
         f"--p4v {language!r}: only P4_16 can be compiled, so leave it or write 16",
     )
-    for option, asked, only in (("--target", target, "bmv2"), ("--arch", architecture, "v1model")):
-        refuse(
-            asked not in (None, only),
-            f"{option} {asked!r}: there is {only} alone, which need not be said",
-        )
+    refuse(
+        target not in (None, "bmv2"),
+        f"--target {target!r}: there is bmv2 alone, which need not be said",
+    )
     for option, value, known in (
         ("--p4runtime-format", p4info_format, tuple(command.FORMATS)),
         ("--diagnostics", diagnostics, ("text", "json")),
@@ -168,6 +173,7 @@ def p4c(
         kinds=command.WarningKinds.asked(disabled or [], fatal or [], shown or []),
         extras=command.Extras(pretty, tree, entries or [], described, p4info_format),
         as_json=diagnostics == "json",
+        architecture=architecture,
     )
     if preprocess_only:
         command.print_preprocessed(request)
@@ -204,7 +210,7 @@ def stf(
     define: Defines = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Run packet tests (STF) of a v1model program on the built-in switch, without root."""
+    """Run packet tests (STF) of a program on the built-in switch, without root."""
     from weft.base.console import make_console
     from weft.switch.commands import stf as stf_command
 

@@ -126,6 +126,23 @@ class CompilerRequest:
     kinds: WarningKinds = WarningKinds()
     extras: Extras = Extras()
     as_json: bool = False
+    architecture: str | None = None
+    """What the program must be for, if anything is said."""
+
+
+def check_architecture(asked: str | None, found: str) -> None:
+    """Raise `InputError` if a program is not for the architecture that ``--arch`` names."""
+    if asked is None:
+        return
+    from weft.switch.compiler.architectures.registry import known
+
+    names = sorted(each.name for each in known())
+    if asked not in names:
+        raise InputError(f"--arch {asked!r}: there are {', '.join(names)}")
+    refuse(
+        asked != found,
+        f"--arch {asked!r}: the program is for {found}, as its include says and its 'main'",
+    )
 
 
 def compile_to_files(
@@ -154,6 +171,7 @@ def write_program(request: CompilerRequest) -> list[Path]:
     if extras.described is not None and not request.p4info:
         infos = []
     compiled: CompiledProgram = compile_program(program, **given)  # type: ignore[arg-type]
+    check_architecture(request.architecture, compiled.p4info.pkg_info.arch)
     report(compiled.warnings, request.kinds, request.as_json)
     contents = [(main, compiled.bmv2_json.encode())]
     contents += [(path, p4info_bytes(compiled, str(path))) for path in infos]

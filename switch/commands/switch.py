@@ -20,6 +20,7 @@ from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_control import ControlSocket
 from weft.switch.commands.switch_log import ProcessLog, SwitchLog, TraceLines
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_switches
+from weft.switch.engine.architectures.registry import architecture_in
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.realtime.config import PortConfig, ProcessConfig, config_of
 
@@ -98,7 +99,12 @@ def run_switch(arguments: Sequence[str]) -> None:
 def _program_text(options: SwitchOptions) -> str | None:
     if options.program is None:
         return None
-    return load_program(options.program, options.include, macros(options.defines))
+    text = load_program(options.program, options.include, macros(options.defines))
+    if options.architecture is not None and options.architecture != architecture_in(text):
+        raise InputError(
+            f"--arch {options.architecture!r}: {options.program} is for {architecture_in(text)}"
+        )
+    return text
 
 
 def _credentials(tls: TlsFiles | None) -> Credentials | None:

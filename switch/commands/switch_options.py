@@ -69,6 +69,8 @@ class SwitchOptions:
 
     name: str
     program: Path | None
+    architecture: str | None
+    """What the program must be for, if anything is said."""
     interfaces: tuple[tuple[int, str], ...]
     """Ports and their interfaces, in the order in which they were given."""
     queues: dict[int | None, dict[str, int]]
@@ -131,6 +133,8 @@ class _OptionParser(argparse.ArgumentParser):
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-i --interface", {**_MANY, "metavar": "PORT@IFACE",
      "help": "an interface as a port; may be repeated"}),
+    ("--arch", {"choices": ("v1model", "psa"),
+     "help": "what the program must be for [what it says itself]"}),
     ("--no-p4", {"action": _FLAG, "help": "start without a program: a client brings it"}),
     ("--device-id", {"default": "0", "metavar": "N", "help": "P4Runtime's device id [0]"}),
     ("--grpc-server-addr", {"default": DEFAULT_ADDRESS, "metavar": "HOST:PORT|unix:PATH",
@@ -259,6 +263,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     return SwitchOptions(
         name=f"switch {device_id}" if given.switch is None else given.switch,
         program=_program(given),
+        architecture=given.arch,
         interfaces=interfaces,
         queues=_queues(given.queue, {port for port, _ in interfaces}),
         device_id=device_id,

@@ -15,6 +15,7 @@ from weft.switch.engine.control.tables import Identity
 from weft.switch.engine.dataplane.layout import DROP_PORT
 from weft.switch.engine.program.program import KeyField, Program, Table
 from weft.switch.engine.trace.entries import describe_entry, no_queue, ports_of
+from weft.switch.interpreter import psa
 from weft.switch.interpreter.description import Description
 from weft.switch.interpreter.hashes import computed
 from weft.switch.interpreter.memory import Memory
@@ -101,6 +102,7 @@ class Passage:
         self.switch, self.program = switch, switch.program
         self.around, self.memory = switch.around, switch.memory
         self.port, self.frame = port, frame
+        self.is_portable = self.program.architecture.name == "psa"
         self.copies = 0
         self.passes = 0
         self.queues: dict[int, deque[Packet]] = {}
@@ -140,18 +142,25 @@ class Passage:
 
     # -- ingress
 
-    def parse(self, packet: Packet) -> Steps:
+    def parse(self, packet: Packet, number: int = 0) -> Steps:
         """Parse a packet's frame."""
-        yield from Parser(packet, self.runner(packet), self.switch.contents).run()
+        yield from Parser(packet, self.runner(packet), self.switch.contents, number).run()
+
+    def received(self, packet: Packet) -> Step:
+        """Return the step that a packet comes to ingress."""
+        kind = packet["instance_type"]
+        more = {"as": KINDS[kind], "times": packet.repeats} if kind else {}
+        told = {"port": packet["ingress_port"], "bytes": len(packet.frame), **more}
+        return Step("received", packet, told)
 
     def ingress(self, packet: Packet) -> Steps:
         """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
+        if self.is_portable:
+            yield from psa.ingress(self, packet)
+            return
         while True:
             self.count_pass()
-            kind = packet["instance_type"]
-            more = {"as": KINDS[kind], "times": packet.repeats} if kind else {}
-            told = {"port": packet["ingress_port"], "bytes": len(packet.frame), **more}
-            yield Step("received", packet, told)
+            yield self.received(packet)
             yield from self.parse(packet)
             yield from self.verify_checksums(packet)
             yield from self.pipeline("ingress", packet)
@@ -242,10 +251,15 @@ class Passage:
             made.keep = keep or made.keep
             yield from self.to_port(made, replica.port)
 
+    def new_packet(self, packet: Packet) -> Packet:
+        """Return a packet as ingress got one, and not parsed yet."""
+        return Packet(
+            self.switch.description, packet.frame, keep=packet.keep, repeats=packet.repeats
+        )
+
     def clone_ingress(self, packet: Packet, session: int, field_list: int) -> Steps:
         """Copy the packet as ingress got it, parsed anew."""
-        made = Packet(self.switch.description, packet.frame, keep=packet.keep)
-        made.repeats = packet.repeats
+        made = self.new_packet(packet)
         made["ingress_port"] = packet["ingress_port"]
         for _ in self.parse(made):
             pass  # its steps are those of the packet before
@@ -283,9 +297,8 @@ class Passage:
         else:
             self.again.append(self.egress(packet, port, exists=False))
 
-    def egress(self, packet: Packet, port: int, *, exists: bool) -> Steps:
-        """Run egress and the deparser, and send the packet."""
-        self.count_pass()
+    def begin_egress(self, packet: Packet, port: int) -> Step:
+        """Set what egress is told of a packet, and return the step that it comes there."""
         packet["egress_global_timestamp"] = self.around.now_us
         packet["qid"] = packet["priority"]
         packet["egress_port"] = port
@@ -294,7 +307,15 @@ class Passage:
         kind, rid = packet["instance_type"], packet["egress_rid"]
         more = ({"as": KINDS[kind]} if kind else {}) | ({"egress_rid": rid} if rid else {})
         waits = {"enq_qdepth": 0, "deq_qdepth": 0, "waited_us": 0}
-        yield Step("egress", packet, {"port": port, "bytes": packet.length, **waits, **more})
+        return Step("egress", packet, {"port": port, "bytes": packet.length, **waits, **more})
+
+    def egress(self, packet: Packet, port: int, *, exists: bool) -> Steps:
+        """Run egress and the deparser, and send the packet."""
+        if self.is_portable:
+            yield from psa.egress(self, packet, port, exists=exists)
+            return
+        self.count_pass()
+        yield self.begin_egress(packet, port)
         yield from self.pipeline("egress", packet)
         if packet.clone is not None:
             yield from self.clone_egress(packet, *packet.clone)

@@ -30,6 +30,8 @@ class Parser:
     packet: Packet
     primitives: Primitives
     contents: Contents
+    number: int = 0
+    """Which of the program's parsers."""
     at: int = 0
 
     def __post_init__(self) -> None:
@@ -39,7 +41,7 @@ class Parser:
 
     def run(self) -> Iterator[Step]:
         """Parse the frame; what is left is the payload."""
-        packet, parser = self.packet, self.program.document["parsers"][0]
+        packet, parser = self.packet, self.program.document["parsers"][self.number]
         states = {state["name"]: state for state in parser["parse_states"]}
         packet.valid.clear()
         packet.lengths.clear()
@@ -205,13 +207,15 @@ class Parser:
         )
 
 
-def deparse(packet: Packet, run: Callable[[Json], Iterator[Step]]) -> Iterator[Step]:
+def deparse(
+    packet: Packet, run: Callable[[Json], Iterator[Step]], number: int = 0
+) -> Iterator[Step]:
     """Run what a deparser does first; then `headers_of` is what it emits."""
-    for node in packet.program.document["deparsers"][0].get("primitives") or ():
+    for node in packet.program.document["deparsers"][number].get("primitives") or ():
         yield from run(node)
 
 
-def headers_of(packet: Packet) -> bytes:
+def headers_of(packet: Packet, number: int = 0) -> bytes:
     """Return the bytes of the valid headers, in the order of the deparser."""
-    order = packet.program.document["deparsers"][0]["order"]
+    order = packet.program.document["deparsers"][number]["order"]
     return b"".join(joined(packet.content(name)) for name in order if packet.is_valid(name))

@@ -43,7 +43,8 @@ PARTS = {f"weft.{package}" for package in PACKAGES}
 
 ROOMS = {
     "switch/engine": (
-        "native", "dataplane", "program", "codegen", "control", "trace", "build.py", "switches.py",
+        "native", "dataplane", "architectures", "program", "codegen", "control", "trace",
+        "build.py", "switches.py",
     ),
 }  # fmt: skip
 """Of some folders all parts, each of which knows only those before it."""

@@ -21,6 +21,7 @@ from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
     BitType,
+    EnumType,
     ExternType,
     IntegerType,
     IntType,
@@ -34,10 +35,13 @@ _EXTERN_PROPERTIES = {
     "implementation": ("action_profile", "action_selector"),
     "counters": ("direct_counter",),
     "meters": ("direct_meter",),
+    "psa_implementation": ("ActionProfile", "ActionSelector"),
+    "psa_direct_counter": ("DirectCounter",),
+    "psa_direct_meter": ("DirectMeter",),
 }
 _PROPERTIES = {
     *_EXTERN_PROPERTIES, "size", "default_action", "support_timeout", "largest_priority_wins",
-    "priority_delta",
+    "priority_delta", "psa_idle_timeout",
 }  # fmt: skip
 
 
@@ -131,7 +135,7 @@ class TableChecker(ExpressionUser):
                 f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}",
             )
             self.reporter.fail_if(
-                item.name == "implementation" and node.entries,
+                item.name.endswith("implementation") and node.entries,
                 node.entries[0].span if node.entries else item.span,
                 f"not supported: entries of table '{node.name}', whose actions are in an action "
                 "profile: BMv2 gets them from the control plane",
@@ -141,6 +145,12 @@ class TableChecker(ExpressionUser):
                 kind != BOOL or item.value.constant is None,
                 item.value.span,
                 f"'{item.name}' must be true or false",
+            )
+        elif item.name == "psa_idle_timeout":
+            self.reporter.fail_if(
+                not isinstance(kind, EnumType) or item.value.constant is None,
+                item.value.span,
+                f"'{item.name}' must be a member of PSA_IdleTimeout_t, not {kind}",
             )
         else:
             number = item.value.constant

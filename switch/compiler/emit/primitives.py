@@ -161,6 +161,8 @@ def operand(node: ir.LoweredExpression) -> Json:
             return {"type": "runtime_data", "value": node.index}
         case ir.Text():
             return {"type": "string", "value": node.value}
+        case ir.FieldList():
+            return {"type": "field_list", "value": [expression(item) for item in node.items]}
         case ir.Vector():
             return {"type": "parameters_vector", "value": [operand(item) for item in node.items]}
     result = expression(node)

@@ -121,6 +121,13 @@ class Vector(LoweredExpression):
     items: tuple[LoweredExpression, ...]
 
 
+@dataclass(frozen=True)
+class FieldList(LoweredExpression):
+    """Fields are given to a method of an extern instance as one operand."""
+
+    items: tuple[LoweredExpression, ...]
+
+
 TRUTH_OPERATORS = frozenset(
     ["==", "!=", "<", ">", "<=", ">=", "and", "or", "not", "d2b", "valid", "valid_union"]
 )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.lower.body import BodyLowering, MakeExterns
-from weft.switch.compiler.lower.shared import Shared
+from weft.switch.compiler.lower.shared import CodeWriter, Shared
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
     Composite,
@@ -151,9 +151,8 @@ class ListLowering:
                 self.body.externs.call(call, call.target, scope)
             elif call.target.name == "emit":
                 argument = call.target.argument("hdr")
-                result.order += self._emitted(
-                    self.body.expressions.value(argument, scope), argument
-                )
+                value = self.body.expressions.value(argument, scope)
+                result.order += emitted_headers(self.writer, value, argument)
             else:
                 self.reporter.error(
                     call.span,
@@ -168,18 +167,20 @@ class ListLowering:
                 self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
         del self.writer.code[position:]
 
-    def _emitted(self, value: LoweredValue | Place, node: syntax.SyntaxNode) -> list[str]:
-        match value:
-            case HeaderPlace():
-                self.body.writer.shared.storage.in_packets.add(value.type)
-                return [value.name]
-            case StructPlace() | UnionPlace() | StackPlace():
-                return [name for item in inside(value) for name in self._emitted(item, node)]
-        self.writer.fail_if(
-            isinstance(value, Composite),
-            node,
-            "not supported: emit() of a value that is no variable or parameter (BMv2)",
-        )
-        raise self.writer.fail(
-            node, "only headers, stacks, unions and structs of them can be emitted"
-        )
+
+def emitted_headers(
+    writer: CodeWriter, value: LoweredValue | Place, node: syntax.SyntaxNode
+) -> list[str]:
+    """Return the headers that emit() of a value stands for, in their order."""
+    match value:
+        case HeaderPlace():
+            writer.shared.storage.in_packets.add(value.type)
+            return [value.name]
+        case StructPlace() | UnionPlace() | StackPlace():
+            return [name for item in inside(value) for name in emitted_headers(writer, item, node)]
+    writer.fail_if(
+        isinstance(value, Composite),
+        node,
+        "not supported: emit() of a value that is no variable or parameter (BMv2)",
+    )
+    raise writer.fail(node, "only headers, stacks, unions and structs of them can be emitted")

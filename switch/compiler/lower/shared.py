@@ -9,9 +9,17 @@ from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.scope import CheckContext
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
-from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Storage, full_name
+from weft.switch.compiler.lower.storage import (
+    Environment,
+    FieldPlace,
+    HeaderPlace,
+    Place,
+    Storage,
+    full_name,
+    inside,
+)
 from weft.switch.compiler.order import Effects
-from weft.switch.compiler.types import Type
+from weft.switch.compiler.types import Type, header_fields
 
 Result = TypeVar("Result")
 
@@ -50,6 +58,16 @@ class Shared:
             raise self.reporter.fail(
                 span, f"not supported: a value of type {problem.args[0]} in {shown}"
             ) from None
+
+    def fields_in(self, place: Place) -> list[ir.HeaderField]:
+        """Return the fields of a place, with those that say which of its headers are valid."""
+        match place:
+            case FieldPlace():
+                return [place.field]
+            case HeaderPlace():
+                names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
+                return [ir.HeaderField(place.name, name) for name in names]
+        return [field for part in inside(place) for field in self.fields_in(part)]
 
     def note_places(self, program: syntax.SourceProgram) -> None:
         """Remember in which order everything is declared."""

@@ -1,7 +1,7 @@
 """Source of the parser and the deparser of a program."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.base.errors import refuse
@@ -34,10 +34,18 @@ SURROUNDINGS = {
 
 
 class ParserSource:
-    """The source of the function ``parse(phv, data, start, length)``, which returns the bytes
-    parsed."""
+    """The source of a function ``parse(phv, data, start, length)`` of a parser, which returns the
+    bytes parsed."""
 
-    def __init__(self, program: Program, translator: Translator, primitives: Primitives) -> None:
+    def __init__(
+        self,
+        program: Program,
+        translator: Translator,
+        primitives: Primitives,
+        parser: Json,
+        function: str = "parse",
+    ) -> None:
+        self.parser, self.function = parser, function
         self.program = program
         self.translator = translator
         self.primitives = primitives
@@ -46,7 +54,7 @@ class ParserSource:
 
     def write(self) -> str:
         """Return the source of the function."""
-        parser = self.program.document["parsers"][0]
+        parser = self.parser
         states = {state["name"]: state for state in parser["parse_states"]}
 
         def following(name: str) -> list[str]:
@@ -88,7 +96,7 @@ class ParserSource:
         self.needs_words = "words" in found
         more = ", words" if self.needs_words else ""
         arguments = f"phv, data, start, length, state, registers{more}"
-        with head.function(f"parse({arguments})", f"Parser {remark(parser['name'])}."):
+        with head.function(f"{self.function}({arguments})", f"Parser {remark(parser['name'])}."):
             head.extend(text for name, text in SURROUNDINGS.items() if name in found)
         return head.text + writer.text
 
@@ -355,14 +363,12 @@ def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
 
 
 def write_deparser(
-    program: Program, translator: Translator, primitives: Primitives
-) -> tuple[str, str]:
-    """Return the function ``deparse(phv, header, ...)``, which returns the bytes written, and a
-    call."""
+    program: Program, translator: Translator, primitives: Primitives, deparser: Json, function: str
+) -> str:
+    """Return the function ``deparse(phv, header, ...)`` of a deparser, which returns the bytes
+    written."""
     writer = Writer(1)
-    deparser = program.document["deparsers"][0]
-    for node in deparser.get("primitives") or []:
-        primitives.write(writer, node)
+    primitives.write_body(writer, tuple(deparser.get("primitives") or ()))
     writer.line("at = 0")
     for name in deparser["order"]:
         header = program.header(name)
@@ -374,6 +380,13 @@ def write_deparser(
     arguments = ", ".join(["phv", "header", *(name for name in ENVIRONMENT if name in found)])
     head = Writer()
     head.line(
-        "@jit", f"def deparse({arguments}):", f'    """Deparser {remark(deparser["name"])}."""'
+        "@jit", f"def {function}({arguments}):", f'    """Deparser {remark(deparser["name"])}."""'
     )
-    return head.text + writer.text, f"deparse({arguments})"
+    return head.text + writer.text
+
+
+def call_of(function: str, sources: Iterable[str]) -> str:
+    """Return the call of a function with the arguments that are called as its parameters are."""
+    return next(
+        found[0] for source in sources if (found := re.search(rf"\b{function}\(.*\)", source))
+    )

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from weft.base.errors import refuse
+from weft.switch.engine.architectures.architecture import LEARN
 from weft.switch.engine.codegen.calculations import BYTES_START, Calculations
 from weft.switch.engine.codegen.expressions import Translator
-from weft.switch.engine.codegen.framing import ParserSource, write_deparser
+from weft.switch.engine.codegen.framing import ParserSource, call_of, write_deparser
 from weft.switch.engine.codegen.notices import (
     MORE_NAMES,
     more_imports,
-    tell_digests,
     write_hit,
     write_learning,
 )
@@ -64,55 +64,6 @@ from weft.switch.engine.dataplane.runtime import (
 )
 """ + "".join(f"{name.upper()} = {place}\n" for name, place in HEAD_PLACES.items())
 
-PIPELINE = '''
-@jit
-def parse_packet(context, row, phv, state, registers):
-    """Parse the frame of a packet; what is left is its payload."""
-    stride = context.buffer_stride
-    data = uint8_view(context.buffers + row.buffer * stride, stride)
-    parsed = parse(phv, data, row.frame, row.frame_length, state, registers)
-    row.payload = row.frame + parsed
-    row.payload_length = row.frame_length - parsed
-
-
-def pipeline(address, operation, switch, packet, other):
-    """Do one operation on a packet of a switch."""
-    context = Context(address)
-    state = SwitchRecord(context.switches, switch)
-    words = Packet(context.packets, packet)
-    stride = context.phv_stride
-    phv = int64_view(context.phv + packet * stride * 8, stride)
-    registers = int64_view(state.registers, state.register_words)
-    if operation == KEEP_FIELDS:
-        source = other & 0xFFFFFFFF
-        keep_fields(phv, int64_view(context.phv + source * stride * 8, stride), other >> 32)
-        return 0
-    if operation == CLEAR_METADATA:
-        clear_metadata(phv, other >> 32)
-        return 0
-    if operation == RUN_PARSER:
-        parse_packet(context, words, phv, state, registers)
-        return 0
-    image = int64_view(state.image, state.image_words)
-    counters = int64_view(state.counters, state.counter_words)
-    scratch = uint8_view(state.scratch, SCRATCH_WORDS * 8)
-    keys = int64_view(state.scratch, KEY_WORDS)
-    buffer_stride = context.buffer_stride
-    frame = uint8_view(context.buffers + words.buffer * buffer_stride, buffer_stride)
-    if operation == RUN_INGRESS:
-        parse_packet(context, words, phv, state, registers)
-        verify_checksums(phv, scratch, words, frame)
-        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)
-    elif operation == RUN_EGRESS:
-        egress(phv, image, state, counters, registers, scratch, keys, words, frame)
-    else:
-        update_checksums(phv, scratch, words, frame)
-        header_stride = context.header_stride
-        header = uint8_view(context.headers + packet * header_stride, header_stride)
-        words.header_length = deparse(phv, header)
-    return 0
-'''
-
 
 def generate(program: Program, drop_port: int = DROP_PORT) -> str:
     """Return the source of a whole program. Raises ``ProgramError`` for what is not supported."""
@@ -124,11 +75,21 @@ def generate(program: Program, drop_port: int = DROP_PORT) -> str:
         raise ProgramError(f"the program is nested too deeply or too large: {error!r}") from None
 
 
+def _functions(document: Json, part: str, names: tuple[str, ...]) -> list[tuple[Json, str]]:
+    """Return the parsers or deparsers of a document, each with the name of its function."""
+    given = document[part]
+    refuse(
+        len(given) < len(names),
+        f"the program has {len(given)} {part}: {len(names)} are needed",
+        ProgramError,
+    )
+    return list(zip(given, names, strict=False))
+
+
 class Generator:
     """The source of one program's module."""
 
     parser_source: type[ParserSource] = ParserSource
-    pipeline = PIPELINE
 
     def __init__(self, program: Program, drop_port: int = DROP_PORT) -> None:
         self.program = program
@@ -144,6 +105,14 @@ class Generator:
         self.same: dict[str, str] = {}  # actions that do the same share one function
         self.exits: set[int] = set()
 
+    def pipeline(self) -> str:
+        """Return the source of the program's entry."""
+
+        def slot(header: str, field: str) -> int:
+            return self.program.resolve([header, field]).slot
+
+        return self.program.architecture.pipeline(slot)
+
     def module(self) -> str:
         """Return the module's source."""
         program = self.program
@@ -157,7 +126,11 @@ class Generator:
             for pipeline in document["pipelines"]
             for node in pipeline.get("action_calls") or []
         }
-        parser = self.parser_source(program, self.translator, self.primitives)
+        architecture = program.architecture
+        parsers = [
+            self.parser_source(program, self.translator, self.primitives, *each)
+            for each in _functions(document, "parsers", architecture.parsers)
+        ]
         # In this order: what comes first gets the names, and what is the same is written once.
         parts = [
             *(
@@ -177,22 +150,28 @@ class Generator:
                 if profile.algorithm is not None
             ),
             *(self.action(action) for action in program.actions if action.code in used),
-            parser.write(),
+            *(parser.write() for parser in parsers),
             self.checksums("verify_checksums", "verify"),
             self.checksums("update_checksums", "update"),
             self.control("ingress"),
             self.control("egress"),
-            (deparser := write_deparser(program, self.translator, self.primitives))[0],
+            *(
+                write_deparser(program, self.translator, self.primitives, *each)
+                for each in _functions(document, "deparsers", architecture.deparsers)
+            ),
             self.field_lists(),
             write_learning(program, self.translator.name_of),
         ]
         places = {name: slot for slot, name in self.constants.items()}
         rolled = [roll(part, places) for part in parts]
-        pipeline = self.pipeline.replace("deparse(phv, header)", deparser[1])
-        if parser.needs_words:
-            call = "row.frame_length, state, registers"
-            pipeline = pipeline.replace(call, f"{call}, row")
-        rolled.append(tell_digests(pipeline) if program.learn_lists else pipeline)
+        pipeline = self.pipeline()
+        for name in architecture.deparsers:
+            pipeline = pipeline.replace(f"{name}(phv, header)", call_of(name, rolled))
+        for parser in parsers:
+            if parser.needs_words:
+                call = f"{parser.function}(phv, data, row.frame, row.frame_length, state, registers"
+                pipeline = pipeline.replace(call, f"{call}, row")
+        rolled.append(pipeline if program.learn_lists else pipeline.replace(LEARN, ""))
         head.append(wide_names("".join(rolled)) + more_imports(rolled, self.drop_port))
         return "\n\n".join(part.strip("\n") + "\n" for part in [*head, *rolled] if part)
 

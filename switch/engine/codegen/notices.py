@@ -73,10 +73,3 @@ def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
                             at += 1
                     writer.line(f"close_record(context, state, at + {count})")
     return writer.text
-
-
-def tell_digests(pipeline: str) -> str:
-    """Return the pipeline's source with digests told at the end of ingress."""
-    call = "ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
-    told = f"{call}        if phv[R_DIGEST] != 0:\n            learn(context, phv, state)\n"
-    return pipeline.replace(call, told, 1)

@@ -6,11 +6,13 @@ A switch runs it in place of the ordinary form while it is traced. The records a
 
 import re
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Any
 
+from weft.switch.engine.architectures.architecture import MARK
 from weft.switch.engine.codegen.expressions import Value
 from weft.switch.engine.codegen.framing import ParserSource
-from weft.switch.engine.codegen.generate import PIPELINE, Generator
+from weft.switch.engine.codegen.generate import Generator
 from weft.switch.engine.codegen.primitives import DROP, LINES, Primitives
 from weft.switch.engine.codegen.references import unwrap
 from weft.switch.engine.codegen.source import Writer
@@ -95,50 +97,42 @@ def note_table(state, image, table, entry):
     note(state, {at.TABLE}, table, cell, 0, 0)
 '''
 
-_BEGIN = "    if operation == KEEP_FIELDS:\n"
-_NOTE_BEGIN = "    note_begin(state, words, packet, operation, phv[INSTANCE_TYPE])\n"
-_PARSE = "    parsed = parse("
-_PARSED = "    row.payload_length = row.frame_length - parsed\n"
-_INGRESS = "        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
-_EGRESS = "        egress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
-_DEPARSE = "        words.header_length = deparse(phv, header)\n"
-
-_BEFORE_INGRESS = f"""        if phv[CHECKSUM_ERROR] != 0:
-            note(state, {at.CHECKSUM}, 0, 0, 0, 0)
-"""
-_AFTER_INGRESS = f"""        clone, again, group = phv[R_CLONE], phv[R_RESUBMIT], phv[MCAST_GRP]
-        note(state, {at.INGRESS_END}, clone, again, group, phv[EGRESS_SPEC])
-        note(state, {at.INGRESS_MORE}, words.repeats, 0, phv[R_DIGEST], context.drop)
-"""
-_BEFORE_EGRESS = f"""        before, after = phv[ENQ_QDEPTH], phv[DEQ_QDEPTH]
-        note(state, {at.EGRESS}, phv[EGRESS_PORT], before, after, phv[DEQ_TIMEDELTA])
-        kind, copy = phv[INSTANCE_TYPE], phv[EGRESS_RID]
-        note(state, {at.EGRESS_MORE}, kind, copy, phv[PRIORITY], phv[R_LENGTH])
-"""
-_AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
-        note(state, {at.EGRESS_END}, clone, port, context.drop, 0)
-"""
-_AFTER_DEPARSER = f"""        size, rest = words.header_length, words.payload_length
-        note(state, {at.DEPARSED}, size, rest, words.keep, phv[R_TRUNCATE])
-        again, nowhere = phv[R_RECIRCULATE], words.queue_bytes == -1
-        port, repeats = phv[EGRESS_PORT], words.repeats
-        note(state, {at.LEFT}, again, port, 1 if nowhere else 0, repeats)
-"""
+_NOTES = {
+    "begin": "note_begin(state, words, packet, operation, phv[INSTANCE_TYPE])\n",
+    "frame": "note_frame(state, phv, row, data)\n",
+    "parsed": f"note(state, {at.PARSED}, parsed, phv[PARSER_ERROR], 0, 0)\n",
+    "ingress": f"""if phv[CHECKSUM_ERROR] != 0:
+    note(state, {at.CHECKSUM}, 0, 0, 0, 0)
+""",
+    "ingress end": f"""clone, again, group = phv[R_CLONE], phv[R_RESUBMIT], phv[MCAST_GRP]
+note(state, {at.INGRESS_END}, clone, again, group, phv[EGRESS_SPEC])
+note(state, {at.INGRESS_MORE}, words.repeats, 0, phv[R_DIGEST], context.drop)
+""",
+    "egress": f"""before, after = phv[ENQ_QDEPTH], phv[DEQ_QDEPTH]
+note(state, {at.EGRESS}, phv[EGRESS_PORT], before, after, phv[DEQ_TIMEDELTA])
+kind, copy = phv[INSTANCE_TYPE], phv[EGRESS_RID]
+note(state, {at.EGRESS_MORE}, kind, copy, phv[PRIORITY], phv[R_LENGTH])
+""",
+    "egress end": f"""clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
+note(state, {at.EGRESS_END}, clone, port, context.drop, 0)
+""",
+    "deparsed": f"""size, rest = words.header_length, words.payload_length
+note(state, {at.DEPARSED}, size, rest, words.keep, phv[R_TRUNCATE])
+again, nowhere = phv[R_RECIRCULATE], words.queue_bytes == -1
+port, repeats = phv[EGRESS_PORT], words.repeats
+note(state, {at.LEFT}, again, port, 1 if nowhere else 0, repeats)
+""",
+}
+"""What is told at the marked places of a pipeline."""
 
 
-def _traced_pipeline() -> str:
-    text = PIPELINE
-    for line, traced in (
-        (_BEGIN, _NOTE_BEGIN + _BEGIN),
-        (_PARSE, f"    note_frame(state, phv, row, data)\n{_PARSE}"),
-        (_PARSED, f"{_PARSED}    note(state, {at.PARSED}, parsed, phv[PARSER_ERROR], 0, 0)\n"),
-        (_INGRESS, f"{_BEFORE_INGRESS}{_INGRESS}{_AFTER_INGRESS}"),
-        (_EGRESS, f"{_BEFORE_EGRESS}{_EGRESS}{_AFTER_EGRESS}"),
-        (_DEPARSE, f"{_DEPARSE}{_AFTER_DEPARSER}"),
-    ):
-        assert text.count(line) == 1
-        text = text.replace(line, traced)
-    return f"{NOTES}\n{text}"
+def _told(pipeline: str) -> str:
+    """Return a pipeline's source with what is told at its marked places."""
+    lines = []
+    for line in pipeline.splitlines(keepends=True):
+        space, mark, name = line.partition(MARK)
+        lines.append(indent(_NOTES[name.strip()], space) if mark else line)
+    return f"{NOTES}\n{''.join(lines)}"
 
 
 @dataclass(frozen=True)
@@ -327,7 +321,6 @@ class TracedGenerator(Generator):
     """The source of a program's traced form."""
 
     parser_source = TracedParser
-    pipeline = _traced_pipeline()
 
     def __init__(self, program: Program, drop_port: int = DROP_PORT) -> None:
         super().__init__(program, drop_port)
@@ -335,6 +328,10 @@ class TracedGenerator(Generator):
         primitives = TracedPrimitives(program, self.translator, self.calculations.names)
         primitives.legend = self.legend
         self.primitives = primitives
+
+    def pipeline(self) -> str:
+        """Return the source of the program's entry, which says what a packet goes through."""
+        return _told(super().pipeline())
 
     def action(self, action: ProgramAction) -> str:
         """Return the function of an action; its call says so first."""

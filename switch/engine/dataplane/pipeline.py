@@ -78,6 +78,8 @@ from weft.switch.engine.native.compiled import (
     jit,
 )
 
+DEPARSED = 1
+
 REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
 
@@ -91,9 +93,10 @@ def set_length(phv: PhvHead, length: int) -> None:
 
 
 @inline
-def run(context: Context, switch: int, operation: int, packet: int, other: int) -> None:
-    """Have a switch's program do one operation on a packet."""
-    call_pipeline(
+def run(context: Context, switch: int, operation: int, packet: int, other: int) -> int:
+    """Have a switch's program do one operation on a packet; return DEPARSED if its deparser has
+    run at the end of ingress, or of egress."""
+    deparsed: int = call_pipeline(
         SwitchRecord(context.switches, switch).pipeline,
         context.address,
         operation,
@@ -101,6 +104,7 @@ def run(context: Context, switch: int, operation: int, packet: int, other: int) 
         packet,
         other,
     )
+    return deparsed
 
 
 @jit
@@ -229,6 +233,50 @@ def clone_egress(context: Context, switch: int, packet: int, now: int) -> None:
 
 
 @jit
+def join_frame(context: Context, packet: int) -> bool:
+    """Make a departing packet one frame in a buffer of its own; return whether there is room."""
+    words = Packet(context.packets, packet)
+    stride = context.buffer_stride
+    header_length = min(words.header_length, words.length)
+    if HEADROOM + words.length + SLACK > stride:
+        SwitchRecord(context.switches, words.switch).drops[DROPS_TOO_LONG] += 1
+        return False
+    old = words.buffer
+    references = int64_view(context.buffer_references, context.buffer_count)
+    if references[old] == 1 and words.payload >= header_length:
+        start = words.payload - header_length
+        header = context.headers + packet * context.header_stride
+        memcpy(context.buffers + old * stride + start, header, header_length)
+        words.frame = start
+    else:
+        new = take_buffer(context) if context.free_buffer_count > context.reserve else NONE
+        if new == NONE:
+            context.no_buffer += 1
+            return False
+        copy_departing(context, packet, context.buffers + new * stride + HEADROOM)
+        words.buffer = new
+        words.frame = HEADROOM
+        drop_buffer(context, old)
+    words.frame_length = words.length
+    words.payload = words.frame
+    words.payload_length = words.length
+    words.header_length = 0
+    return True
+
+
+@jit
+def join_deparsed(context: Context, packet: int) -> bool:
+    """Make what a deparser has written, and the payload, the frame that the packet is; return
+    whether there is room."""
+    words = Packet(context.packets, packet)
+    words.length = words.header_length + words.payload_length
+    if not join_frame(context, packet):
+        return False
+    set_length(phv_head(context, packet), words.length)
+    return True
+
+
+@jit
 def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
     row = SwitchRecord(context.switches, switch)
@@ -237,7 +285,7 @@ def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     row.now_ns = now
     while True:
         context.passes += 1
-        run(context, switch, RUN_INGRESS, packet, 0)
+        deparsed = run(context, switch, RUN_INGRESS, packet, 0)
         if phv.r_clone != 0:
             clone_ingress(context, switch, packet, now)
             phv.r_clone = 0
@@ -255,6 +303,10 @@ def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
             append(context, context.again, packet)
             return
     group = phv.mcast_grp
+    goes_on = group != 0 or phv.egress_spec != context.drop
+    if deparsed == DEPARSED and goes_on and not join_deparsed(context, packet):
+        release(context, packet)
+        return
     if group != 0:
         phv.instance_type = REPLICATION
         replicate(context, switch, packet, ImageHead(row.image).multicast, group, now)
@@ -294,38 +346,6 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
 
 
 @jit
-def join_frame(context: Context, packet: int) -> bool:
-    """Make a departing packet one frame in a buffer of its own; return whether there is room."""
-    words = Packet(context.packets, packet)
-    stride = context.buffer_stride
-    header_length = min(words.header_length, words.length)
-    if HEADROOM + words.length + SLACK > stride:
-        SwitchRecord(context.switches, words.switch).drops[DROPS_TOO_LONG] += 1
-        return False
-    old = words.buffer
-    references = int64_view(context.buffer_references, context.buffer_count)
-    if references[old] == 1 and words.payload >= header_length:
-        start = words.payload - header_length
-        header = context.headers + packet * context.header_stride
-        memcpy(context.buffers + old * stride + start, header, header_length)
-        words.frame = start
-    else:
-        new = take_buffer(context) if context.free_buffer_count > context.reserve else NONE
-        if new == NONE:
-            context.no_buffer += 1
-            return False
-        copy_departing(context, packet, context.buffers + new * stride + HEADROOM)
-        words.buffer = new
-        words.frame = HEADROOM
-        drop_buffer(context, old)
-    words.frame_length = words.length
-    words.payload = words.frame
-    words.payload_length = words.length
-    words.header_length = 0
-    return True
-
-
-@jit
 def run_egress(context: Context, port_index: int, packet: int, start_ns: int) -> None:
     """Run egress and the deparser as the port's link takes the packet, and send it.
 
@@ -350,14 +370,18 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
-    run(context, switch, RUN_EGRESS, packet, 0)
+    deparsed = run(context, switch, RUN_EGRESS, packet, 0)
+    if deparsed == DEPARSED and phv.r_clone != 0 and not join_deparsed(context, packet):
+        release(context, packet)
+        return
     if phv.r_clone != 0:
         clone_egress(context, switch, packet, start_ns)
         phv.r_clone = 0
     if phv.egress_spec == context.drop:
         drop(context, switch, DROPS_EGRESS, packet)
         return
-    run(context, switch, RUN_DEPARSER, packet, 0)
+    if deparsed != DEPARSED:
+        run(context, switch, RUN_DEPARSER, packet, 0)
     length = words.header_length + words.payload_length
     if words.keep != 0:
         length = min(length, words.keep)

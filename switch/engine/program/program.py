@@ -6,6 +6,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from weft.switch.engine.architectures.architecture import EngineArchitecture
+from weft.switch.engine.architectures.v1model import V1MODEL
 from weft.switch.engine.dataplane.image_layout import ACTION_WORDS
 from weft.switch.engine.program.attachments import LearnList, Meter
 from weft.switch.engine.program.errors import ProgramError
@@ -150,6 +152,7 @@ class Program:
     """A whole program; the generator reads more from its JSON, ``document``."""
 
     document: Json
+    architecture: EngineArchitecture = V1MODEL
     headers: dict[str, Header] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
     actions: list[ProgramAction] = field(default_factory=list)
@@ -202,5 +205,5 @@ class Program:
     @property
     def header_bytes(self) -> int:
         """Return the most bytes that the deparser writes."""
-        order = self.document["deparsers"][0]["order"]
-        return sum(self.header(name).most_bits + 7 for name in order) // 8
+        orders = [deparser["order"] for deparser in self.document["deparsers"]]
+        return max(sum(self.header(name).most_bits + 7 for name in order) for order in orders) // 8

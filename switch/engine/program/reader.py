@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.base import documents
 from weft.base.errors import refuse
+from weft.switch.engine.architectures.registry import architecture_of
 from weft.switch.engine.dataplane.layout import FIRST_FIELD, HEAD_PLACES, STANDARD_FIELDS
 from weft.switch.engine.program.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.program.attachments import LearnList, Meter
@@ -68,11 +69,13 @@ def _read(document: Json) -> Program:
         f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported",
         ProgramError,
     )
+    architecture = architecture_of(document)
+    architecture.prepare(document)
     externs = [str(item.get("name")) for item in document.get("extern_instances") or ()]
     if externs:
         raise ProgramError(f"v1model has no extern instances in BMv2 JSON: {', '.join(externs)}")
     check_counts(document)
-    program = Program(document)
+    program = Program(document, architecture)
     for name, code in document.get("errors", []):
         if not isinstance(code, int):
             raise ProgramError(f"parser error {name!r} has the code {code!r}, which is no number")

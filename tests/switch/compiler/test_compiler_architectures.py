@@ -158,6 +158,7 @@ def test_without_the_folder_the_message_says_which_architectures_there_are(
 ) -> None:
     source = written(tmp_path, PROGRAM)
     monkeypatch.undo()
-    assert [each.name for each in known()] == ["v1model"]
-    with pytest.raises(CompileError, match=r"architecture of 'Toy'; only V1Switch \(v1model\)"):
+    assert [each.name for each in known()] == ["psa", "v1model"]
+    told = r"architecture of 'Toy'; only PSA_Switch \(psa\), V1Switch \(v1model\)"
+    with pytest.raises(CompileError, match=told):
         compile_program(source, include_dirs=[includes])

@@ -10,18 +10,9 @@ from weft.switch.compiler.architectures.v1model.externs import V1ModelExterns
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.lower import Architecture, PackageLowering
-from weft.switch.compiler.lower.storage import (
-    ExternInstance,
-    FieldPlace,
-    HeaderPlace,
-    Place,
-    StackPlace,
-    StructPlace,
-    UnionPlace,
-    inside,
-)
+from weft.switch.compiler.lower.storage import ExternInstance, Place, StructPlace
 from weft.switch.compiler.syntax import type_of
-from weft.switch.compiler.types import StructType, header_fields, resolved
+from weft.switch.compiler.types import StructType, resolved
 
 _USER_METADATA = "userMetadata"
 _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
@@ -106,16 +97,7 @@ class V1Model(Architecture):
                     values = [
                         given.constant for given in package.shared.parse_annotation(annotation)
                     ]
-                    self._keep(place, {value for value in values if isinstance(value, int)})
+                    indices = {value for value in values if isinstance(value, int)}
+                    fields = package.shared.fields_in(place)
+                    self.kept_fields += [(field, indices) for field in fields]
             self._field_lists(package, place)
-
-    def _keep(self, place: Place, indices: set[int]) -> None:
-        match place:
-            case FieldPlace():
-                self.kept_fields.append((place.field, indices))
-            case HeaderPlace():
-                names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
-                self.kept_fields += [(ir.HeaderField(place.name, name), indices) for name in names]
-            case StackPlace() | StructPlace() | UnionPlace():
-                for part in inside(place):
-                    self._keep(part, indices)

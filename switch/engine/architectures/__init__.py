@@ -1,0 +1,1 @@
+"""What is one architecture's own in the engine."""

@@ -1,0 +1,1 @@
+"""PSA in the engine."""
