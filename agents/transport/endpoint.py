@@ -11,6 +11,7 @@ the calls per operation.
 import random
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +112,6 @@ class Endpoint:
         self._completions: list[Completion] = []
         self._locals: list[LocalQueuePair] = []
         self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
-        self._sending = Datagrams.allocate(self.options.batch_packets, path_mtu + HEADER_ROOM_BYTES)
         self._event_rows = 64 + 2 * self.options.batch_packets
         """How many events there may be in one transmit: what is here for each queue pair, and of
         the batch."""
@@ -429,10 +429,10 @@ class Endpoint:
         ports = self._pairs["source_port"][: len(self._queue_pairs)]
         return list(dict.fromkeys(ports.tolist()))
 
-    @property
+    @cached_property
     def outgoing(self) -> Datagrams:
-        """The batch that `transmit` fills."""
-        return self._sending
+        """The batch that `transmit` fills: nothing of it is there where compiled code sends."""
+        return Datagrams.allocate(self.options.batch_packets, self.path_mtu + HEADER_ROOM_BYTES)
 
     def make_room(self, datagrams: int) -> None:
         """Have room for the events of so many datagrams that compiled code may receive."""
@@ -453,7 +453,7 @@ class Endpoint:
         Control (ACK, NAK, READ requests) goes first, then data, round robin over queue pairs. The
         batch belongs to the endpoint and is valid until the next `transmit`.
         """
-        sending = self._sending
+        sending = self.outgoing
         sending.count = transmit_batch(self.state_address, sending.address, now_ns, budget_bytes)
         self._stale = False
         if self.state.events:
