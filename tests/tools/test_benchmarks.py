@@ -73,12 +73,15 @@ def test_htsim_is_measured_beside_the_simulator() -> None:
     program = shutil.which("htsim_uec")
     if program is None:
         pytest.skip("there is no htsim_uec in the PATH")
-    figures = simulator.measure(hosts=[16], ranks=16, program=htsim.check(Path(program)))
-    found = figures["htsim"]
-    assert found["hosts"] == 16 and found["weft"]["data_packets"] == 16 * 256
-    assert found["htsim"]["data_packets"] >= 16 * 256
-    assert found["htsim"]["packets_per_s"] > 0 < found["weft"]["packets_per_s"]
-    assert "by htsim" in benchmarks.lines("simulator", figures)[-2]
+    figures = simulator.measure(
+        hosts=[16], ranks=16, program=htsim.check(Path(program)), matrices={16: 1 << 20}
+    )
+    (found,) = figures["htsim"]
+    assert found["hosts"] == 16
+    assert {*found["by"]} == {"htsim", *simulator.HTSIM_PATHS}
+    assert all(each["data_packets"] >= 16 * 256 for each in found["by"].values())
+    assert all(each["packets_per_s"] > 0 for each in found["by"].values())
+    assert "beside htsim, 16 hosts, 1 MiB a flow" in benchmarks.lines("simulator", figures)[-2]
 
 
 def test_figures_and_plots_are_written_where_there_are_some(tmp_path: Path) -> None:

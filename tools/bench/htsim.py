@@ -60,8 +60,8 @@ def measure(binary: Path, matrix_text: str, topology_text: str, rate_bps: int) -
     """Run htsim once.
 
     Returns:
-        ``data_packets`` that it sent for the first time, and ``processor_seconds`` of the whole
-        process, start-up included.
+        ``data_packets`` that it sent for the first time, and ``user_seconds`` of the whole process,
+        start-up included.
 
     Raises:
         InputError: the program cannot be started.
@@ -98,10 +98,9 @@ def measure(binary: Path, matrix_text: str, topology_text: str, rate_bps: int) -
             f"--htsim {shown(str(binary))}: it ended with status {process.returncode}, and "
             f"{finished} of {flows} flows finished: {last}; name UEC's htsim_uec"
         )
-    return {"data_packets": int(sent[1]), "processor_seconds": seconds}
+    return {"data_packets": int(sent[1]), "user_seconds": seconds}
 
 
 def _children_s() -> float:
-    """Return the processor time of all child processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    """Return the user time of all child processes that have ended."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

@@ -2,18 +2,23 @@
 
 Its traffic is a random permutation of unicast flows (reliable connections, RDMA WRITE): every host
 sends to one other and receives from one other, on a two-tier Clos without oversubscription. The
-time includes the P4 pipeline of every switch, queues, the transport with its ICRC and copies, and
-the trace digest; acknowledgements are carried, but not counted. Given a program of UEC's htsim, it
-carries one of these permutations, too, in the same run, so that both are measured on the same
-machine. A multicast Allgather follows on as
-many ranks as the largest of these networks has, with every byte verified.
+loop of events alone is timed, and beside it everything from the network's making on. Both are user
+time of this process, so that others on the machine matter little. It includes the P4 pipeline of
+every switch, queues, the transport with its ICRC and copies, and the trace digest; acknowledgements
+are carried, but not counted.
+
+Given a program of UEC's htsim, both it and ``weft simulate`` carry the same connection matrices,
+each as a process of its own, and user time is that of the whole process. A multicast Allgather
+follows, on 1,024 ranks, with every byte verified.
 """
 
+import json
 import random
 import resource
+import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -36,61 +41,106 @@ from weft.topo.network import DEFAULT_RATE_BPS, Topology
 from weft.topo.worlds.simulated.fabric import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
-HOSTS = (16, 32, 64, 128, 256, 512, 1024)
+HOSTS = (16, 128, 1024, 8192)
 RATE_BPS = 10_000_000_000
 DELAY_NS = 1_000
 PATH_MTU = 4096
-MESSAGE_BYTES = 1 << 20
+LEAST_BYTES = 1 << 20
+"""Of a flow, at least, unless all flows together would have more than `MOST_BYTES`."""
+ALL_BYTES = 1 << 28
+"""Of all flows, at least, so that the loop takes a second or so."""
+MOST_BYTES = 1 << 31
 LIMIT_NS = 60_000_000_000
 ATTEMPTS = 3
 """How often small networks are run; the quickest counts, since other processes can only add
 time."""
-HTSIM_HOSTS = 128
-"""The size at which htsim is measured."""
+HTSIM_MATRICES = {128: 64 << 20, 1024: 8 << 20}
+"""The bytes of each flow beside htsim, by hosts: two million packets."""
+HTSIM_PATHS = ("ecmp", "spray", "reps")
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16
 
 
 def measure(
-    hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS, program: Path | None = None
+    hosts: Collection[int] = HOSTS,
+    ranks: int = ALLGATHER_RANKS,
+    program: Path | None = None,
+    matrices: Mapping[int, int] = HTSIM_MATRICES,
 ) -> dict[str, Any]:
     """Return the figures by number of hosts, those of the Allgather, and those of htsim.
 
     Args:
         program: htsim's (`weft.tools.bench.htsim.check`); None: it is not measured.
+        matrices: what both carry then: the bytes of each flow, by hosts.
     """
     carry(4, 1 << 14)  # what has to be compiled is
     networks = [
-        min((carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)), key=itemgetter("seconds"))
+        min(
+            (carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)),
+            key=itemgetter("user_seconds"),
+        )
         for size in hosts
     ]
-    beside = None if program is None else compared(program, networks)
+    beside = []
+    if program is not None:
+        beside = [compared(program, *each) for each in matrices.items()]
     return {"permutation": networks, "allgather": allgather(ranks), "htsim": beside}
 
 
-def compared(program: Path, networks: Collection[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures of htsim beside Weft's, with start-up and in processor time, on the
-    network of `HTSIM_HOSTS` hosts, or the largest that there is below."""
-    hosts = max((row["hosts"] for row in networks if row["hosts"] <= HTSIM_HOSTS), default=16)
+def user_s(who: int = resource.RUSAGE_SELF) -> float:
+    """Return the processor time spent outside the kernel, in s."""
+    return resource.getrusage(who).ru_utime
+
+
+def compared(program: Path, hosts: int, message_bytes: int) -> dict[str, Any]:
+    """Return the figures of htsim and of ``weft simulate`` by each of `HTSIM_PATHS`, with start-up
+    and in user time, on a network of so many hosts."""
     network = clos(hosts)
     leaves, spines = (len(network.switches_of(level)) for level in ("leaf", "spine"))
-    given = (
-        htsim.matrix(permutation(hosts, 1), MESSAGE_BYTES),
+    target = permutation(hosts, 1)
+    theirs = htsim.measure(
+        program,
+        htsim.matrix(target, message_bytes),
         htsim.topology(leaves, spines, hosts // leaves, RATE_BPS, DELAY_NS),
+        RATE_BPS,
     )
-    theirs, ours = [], []
-    for _ in range(ATTEMPTS):
-        theirs.append(htsim.measure(program, *given, RATE_BPS))
-        before = time.process_time()
-        packets = carry(hosts)["data_packets"]
-        ours.append({"data_packets": packets, "processor_seconds": time.process_time() - before})
-    found: dict[str, Any] = {"hosts": hosts, "message_bytes": MESSAGE_BYTES}
-    for name, rows in (("htsim", theirs), ("weft", ours)):
-        best = min(rows, key=itemgetter("processor_seconds"))
-        rate = best["data_packets"] / max(best["processor_seconds"], 1e-6)
-        found[name] = {**best, "packets_per_s": rate}
-    return found
+    found = {"htsim": theirs}
+    asked = {
+        "flows": [
+            {
+                "id": rank,
+                "source": f"h{rank}",
+                "destination": f"h{peer}",
+                "size_bytes": message_bytes,
+            }
+            for rank, peer in enumerate(target)
+        ],
+        "run": True,
+    }
+    for paths in HTSIM_PATHS:
+        command = [
+            sys.executable, "-m", "weft", "simulate", "--leaves", str(leaves), "--spines",
+            str(spines), "--hosts-per-leaf", str(hosts // leaves), "--rate", f"{RATE_BPS}bit",
+            "--delay", f"{DELAY_NS}ns", "--paths", paths, "--congestion", "dctcp",
+        ]  # fmt: skip
+        before = user_s(resource.RUSAGE_CHILDREN)
+        said = subprocess.run(
+            command, input=json.dumps(asked).encode(), capture_output=True, check=True
+        )
+        seconds = user_s(resource.RUSAGE_CHILDREN) - before
+        if "error" in (answer := json.loads(said.stdout)):
+            raise RunError(f"weft simulate --paths {paths}: {answer['error']}")
+        packets = hosts * -(-message_bytes // PATH_MTU)
+        found[paths] = {"data_packets": packets, "user_seconds": seconds}
+    for row in found.values():
+        row["packets_per_s"] = row["data_packets"] / max(row["user_seconds"], 1e-6)
+    return {"hosts": hosts, "message_bytes": message_bytes, "by": found}
+
+
+def message_bytes_on(hosts: int) -> int:
+    """Return how much each flow of a permutation on so many hosts carries."""
+    return min(max(LEAST_BYTES, ALL_BYTES // hosts), MOST_BYTES // hosts)
 
 
 @dataclass(eq=False)
@@ -124,13 +174,16 @@ def permutation(size: int, seed: int) -> list[int]:
     return [following[rank] for rank in range(size)]
 
 
-def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict[str, Any]:
+def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[str, Any]:
     """Carry a permutation on a network of so many hosts. Raises RunError if data is wrong.
 
     ``data_packets`` counts the packets of messages, each once when it is delivered end to end;
     neither acknowledgements nor what was sent again is among them. ``hops`` counts all frames that
-    crossed a link.
+    crossed a link. ``user_seconds`` are those of the loop of events alone, ``whole_user_seconds``
+    those of all, but for the interpreter's own start.
     """
+    began = user_s()
+    message_bytes = message_bytes or message_bytes_on(hosts)
     topology = clos(hosts)
     world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU)
     fabric = world.fabric
@@ -154,9 +207,9 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
         source = flow.endpoint.register(data)
         pair.post_write(source, 0, message_bytes, regions[peer].address, regions[peer].rkey)
     fabric.attach(dict(enumerate(flows)))
-    started = time.perf_counter()
+    started = user_s()
     fabric.run(stop_ns=LIMIT_NS, until=lambda: all(flow.sent or flow.error for flow in flows))
-    seconds = time.perf_counter() - started
+    seconds = user_s() - started
     for flow in flows:
         refuse(
             flow.error or not flow.sent,
@@ -171,7 +224,8 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
         "hosts": size,
         "data_packets": packets,
         "hops": hops,
-        "seconds": seconds,
+        "user_seconds": seconds,
+        "whole_user_seconds": user_s() - began,
         "packets_per_s": packets / seconds,
         "ns_per_hop": seconds * 1e9 / hops,
         "simulated_ns": fabric.now_ns,
