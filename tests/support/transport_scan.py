@@ -153,7 +153,7 @@ class ScanningEndpoint(Endpoint):
     """An endpoint that looks at all its queue pairs whenever it is called."""
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 60) -> Datagrams:
-        sending = self._sending
+        sending = self.outgoing
         sending.count = scanned_transmit(self.state_address, sending.address, now_ns, budget_bytes)
         if self.state.events:
             self.take_events(sending)
