@@ -30,6 +30,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     apply {{ {ingress} }}
 }}
 control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {{
+    {egress_locals}
     apply {{ {egress} }}
 }}
 control U(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {update} }} }}
@@ -49,6 +50,7 @@ def program(**parts: str) -> str:
         "verify": "",
         "locals": "",
         "ingress": "",
+        "egress_locals": "",
         "egress": "",
         "update": "",
         "deparser": "packet.emit(hdr);",

@@ -180,7 +180,10 @@ class InstanceLowering(LoweringPart):
 
     def top_level(self, instance: BlockInstance, arguments: list[LoweredValue]) -> list[ir.Code]:
         """Return the code of a control that the architecture applies."""
-        env = applied(instance, arguments)
+        return self.run(instance, applied(instance, arguments))
+
+    def run(self, instance: BlockInstance, env: Environment) -> list[ir.Code]:
+        """Return the code of a control in its environment."""
         return self.writer.captured(lambda: self._run(instance, env, []))
 
 

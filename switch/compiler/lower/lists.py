@@ -2,12 +2,13 @@
 
 So they may hold little but calls of the externs for them (behavioral-model,
 docs/simple_switch.md, "Restrictions on code"). A variable in them stands for what it was last set
-to.
+to. What is no such list may be lowered to code (`tails.py`).
 """
 
 from collections.abc import Collection, Iterator
 
 from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.body import BodyLowering, MakeExterns
 from weft.switch.compiler.lower.shared import CodeWriter, Shared
 from weft.switch.compiler.lower.storage import (
@@ -43,8 +44,18 @@ def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
     return not isinstance(value, (ir.Number, ir.Truth, ir.Text))
 
 
+class NotAList(Exception):
+    """A control is no list of calls; `message` is the error, if it has to be one."""
+
+    def __init__(self, span: Span, message: str) -> None:
+        super().__init__(message)
+        self.span = span
+        self.message = message
+
+
 class ListLowering:
-    """The lowering of controls that are lists of calls."""
+    """The lowering of controls that are lists of calls. Raises `NotAList` for those that are
+    none."""
 
     def __init__(self, shared: Shared, externs: MakeExterns) -> None:
         self.program = shared.program
@@ -92,7 +103,7 @@ class ListLowering:
                         yield node.call, env
                 case _:
                     kind = type(node).__name__.removesuffix("Statement").lower()
-                    self.reporter.error(
+                    raise NotAList(
                         node.span,
                         f"not supported: {kind} in {what}, which may only hold calls (BMv2)",
                     )
@@ -103,33 +114,34 @@ class ListLowering:
         if value is not None:
             position = len(self.writer.code)
             env.bind(node, self.body.expressions.value(value, env))
-            self.writer.fail_if(
-                len(self.writer.code) > position,
-                value,
-                "not supported: this value in a control that is a list (BMv2)",
-            )
+            if len(self.writer.code) > position:
+                raise NotAList(
+                    value.span, "not supported: this value in a control that is a list (BMv2)"
+                )
             self.variables_set.append((node, env))
 
     def check_variables(self, place: FieldPlace, node: syntax.SyntaxNode) -> None:
-        """Report an error if a call changes a field that a variable stands for."""
+        """See that no call changes a field that a variable stands for."""
         for declaration, env in self.variables_set:
             if (value := env.find(declaration)) is not None and _mentions(value, place):
                 name = getattr(declaration, "name", "")
-                self.reporter.error(
+                raise NotAList(
                     node.span,
                     f"not supported: this changes what variable '{name}' was set to (BMv2)",
                 )
 
     def environment(self, instance: BlockInstance, arguments: list[LoweredValue]) -> Environment:
-        """Return the environment of such a control, with its variables set."""
-        env = applied(instance, arguments)
+        """Return the environment of such a control."""
         for item in instance.declaration.locals:
-            match item:
-                case syntax.TableDeclaration():
-                    self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
-                case syntax.Variable():
-                    self._set_variable(item, item.initializer, env)
-        return env
+            if isinstance(item, syntax.TableDeclaration):
+                self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
+        return applied(instance, arguments)
+
+    def variables(self, instance: BlockInstance, env: Environment) -> None:
+        """Set the variables of such a control."""
+        for item in instance.declaration.locals:
+            if isinstance(item, syntax.Variable):
+                self._set_variable(item, item.initializer, env)
 
     def deparser(
         self,
@@ -139,22 +151,32 @@ class ListLowering:
         name: str = "deparser",
     ) -> None:
         """Lower a deparser, which the JSON calls by a name: which headers are emitted, in which
-        order. It may call some extern functions besides."""
+        order. It may call some extern functions besides. Any other is an error."""
+        try:
+            self.deparser_calls(instance, self.environment(instance, arguments), functions, name)
+        except NotAList as problem:
+            self.reporter.error(problem.span, problem.message)
+
+    def deparser_calls(
+        self, instance: BlockInstance, env: Environment, functions: Collection[str], name: str
+    ) -> None:
+        """Lower a deparser, in its environment, that is a list of calls."""
         result = ir.LoweredDeparser(name)
         self.program.deparsers.append(result)
         position = len(self.writer.code)
-        for call, scope in self.calls(
-            instance, self.environment(instance, arguments), "the deparser"
-        ):
+        self.variables(instance, env)
+        for call, scope in self.calls(instance, env, "the deparser"):
             if call.target.name in functions and call.target.kind == "extern_function":
                 self.writer.span = call.span
                 self.body.externs.call(call, call.target, scope)
             elif call.target.name == "emit":
                 argument = call.target.argument("hdr")
                 value = self.body.expressions.value(argument, scope)
+                if not isinstance(value, (HeaderPlace, StructPlace, UnionPlace, StackPlace)):
+                    raise NotAList(argument.span, "not supported: emit() of a value (BMv2)")
                 result.order += emitted_headers(self.writer, value, argument)
             else:
-                self.reporter.error(
+                raise NotAList(
                     call.span,
                     f"not supported: '{call.target.name}' in the deparser, which may only emit, "
                     f"and call {', '.join(functions)} (BMv2)",
@@ -164,7 +186,7 @@ class ListLowering:
                 result.code.append(item)
             else:
                 span = getattr(item, "span", instance.declaration.span)
-                self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
+                raise NotAList(span, "not supported: a computation in the deparser (BMv2)")
         del self.writer.code[position:]
 
 

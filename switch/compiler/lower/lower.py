@@ -168,8 +168,15 @@ class PackageLowering:
 
     def pipeline(self, name: str, role: str, arguments: list[LoweredValue]) -> None:
         """Lower a control with tables to a pipeline, which the JSON calls by a name."""
+        self.build(name, self.code(name, role, arguments))
+
+    def code(self, name: str, role: str, arguments: list[LoweredValue]) -> list[ir.Code]:
+        """Return the code of a control with tables, which becomes the pipeline of this name."""
         self.shared.pipeline = name
-        code = self.controls.instances.top_level(self.blocks[role], arguments)
+        return self.controls.instances.top_level(self.blocks[role], arguments)
+
+    def build(self, name: str, code: list[ir.Code]) -> None:
+        """Make a pipeline of code."""
         if not self.reporter.errors:
             self.result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
 

@@ -7,10 +7,12 @@ from typing import ClassVar
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.architectures.v1model.checksums import ChecksumLowering
 from weft.switch.compiler.architectures.v1model.externs import V1ModelExterns
+from weft.switch.compiler.lower.exits import followed_by
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.lower import Architecture, PackageLowering
-from weft.switch.compiler.lower.storage import ExternInstance, Place, StructPlace
+from weft.switch.compiler.lower.storage import ExternInstance, LoweredValue, Place, StructPlace
+from weft.switch.compiler.lower.tails import TailLowering
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import StructType, resolved
 
@@ -45,16 +47,24 @@ class V1Model(Architecture):
         """Lower the blocks: parser, verification, ingress, egress, update, deparser."""
         headers, metadata, standard = self._roots(package)
         self._field_lists(package, metadata)
-        blocks, checksums = package.blocks, ChecksumLowering(package.lists)
+        blocks, tails = package.blocks, TailLowering(package.lists)
+        checksums = ChecksumLowering(package.lists, tails)
         packet_in, packet_out = (
             ExternInstance(kind, "packet") for kind in ("packet_in", "packet_out")
         )
         package.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
-        checksums.lower(blocks["vr"], [headers, metadata], "verify")
-        for name, role in (("ingress", "ig"), ("egress", "eg")):
-            package.pipeline(name, role, [headers, metadata, standard])
-        checksums.lower(blocks["ck"], [headers, metadata], "update")
-        package.lists.deparser(blocks["dep"], [packet_out, headers], _IN_DEPARSER)
+        both: list[LoweredValue] = [headers, metadata]
+        verification = checksums.lower(blocks["vr"], both, "verify", standard)
+        ingress = package.code("ingress", "ig", [*both, standard])
+        package.build("ingress", [*verification, *ingress])
+        egress = package.code("egress", "eg", [*both, standard])
+        count = len(package.result.checksums)
+        update = checksums.lower(blocks["ck"], both, "update", standard)
+        deparser = tails.deparser(blocks["dep"], [packet_out, headers], _IN_DEPARSER)
+        if deparser and package.result.checksums[count:]:  # which are to be right before it
+            update = checksums.code(blocks["ck"], both, "update", standard)
+            del package.result.checksums[count:]
+        package.build("egress", followed_by(package.shared, egress, [*update, *deparser]))
 
     def _roots(self, package: PackageLowering) -> tuple[Place, Place, Place]:
         """Return the structs that are handed from block to block."""

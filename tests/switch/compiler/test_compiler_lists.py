@@ -1,0 +1,147 @@
+"""What deparsers and controls of checksums may do besides calls, which are all that BMv2 has for
+them: in the plain form of the engine, and on BMv2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.bmv2_support import bmv2, require_bmv2
+from tests.support.compiler_behaviour_support import send
+from tests.support.compiler_support import compiled, document, errors_of
+
+TYPES = "header h_t { bit<8> a; bit<8> b; bit<16> c; } header k_t { bit<8> v; }"
+SENT = [bytes([a, 2, 0, 0, 9, 0xEE, 0xFF]) for a in range(3)]
+SUM = "hdr.h.c, HashAlgorithm.csum16);"
+EXITS = """action leave() { exit; } action stay() { hdr.h.b = 7; }
+    table t { key = { hdr.h.a: exact; } actions = { leave; stay; } default_action = stay();
+              const entries = { 1: leave(); } }"""
+
+CASES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "emit under a condition": (
+        {"deparser": "packet.emit(hdr.h); if (hdr.h.a == 1) { packet.emit(hdr.k); }"},
+        ["00020000eeff", "0102000009eeff", "02020000eeff"],
+    ),
+    "another order": (
+        {
+            "deparser": """if (hdr.h.a == 1) { packet.emit(hdr.k); packet.emit(hdr.h); return; }
+            packet.emit(hdr); packet.emit(hdr.k);"""
+        },
+        ["000200000909eeff", "0901020000eeff", "020200000909eeff"],
+    ),
+    "a header of the deparser's own, in a loop": (
+        {
+            "deparser": """packet.emit(hdr.h); k_t x = { hdr.h.a + 1 }; packet.emit(x);
+            for (bit<8> i in 8w0 .. 8w2) { x.v = i; if (i != hdr.h.a) { packet.emit(x); } }"""
+        },
+        ["00020000010102eeff", "01020000020002eeff", "02020000030001eeff"],
+    ),
+    "a value without a place": (
+        {"deparser": "packet.emit(hdr.h); packet.emit((k_t){ hdr.h.a ^ 5 });"},
+        ["0002000005eeff", "0102000004eeff", "0202000007eeff"],
+    ),
+    "checksums before what is emitted": (
+        {
+            "update": f"""if (hdr.h.a == 1) {{
+                update_checksum(true, {{ hdr.h.a + 1, hdr.h.b }}, {SUM}
+            }} else {{ update_checksum_with_payload(hdr.h.a == 2, {{ hdr.h.a }}, {SUM} }}""",
+            "deparser": "packet.emit(hdr.h); if (hdr.h.c != 0) packet.emit(hdr.k);",
+        },
+        ["00020000eeff", "0102fdfd09eeff", "0202fe1009eeff"],
+    ),
+    "a checksum of a list that is moved with the deparser": (
+        {
+            "update": f"update_checksum(hdr.h.a > 0, {{ hdr.h.a, hdr.h.b }}, {SUM}",
+            "deparser": "if (hdr.h.c == 0xFEFD) { packet.emit(hdr.k); } packet.emit(hdr.h);",
+        },
+        ["00020000eeff", "090102fefdeeff", "0202fdfdeeff"],
+    ),
+    "a checksum of what was computed": (
+        {
+            "update": f"""bit<16> old = hdr.h.c; bit<8> low = hdr.h.a; low = low + 3;
+            update_checksum(true, {{ old, low, (bit<8>)(old + 9) }}, {SUM}"""
+        },
+        ["0002fcf609eeff", "0102fbf609eeff", "0202faf609eeff"],
+    ),
+    "verified under a condition": (
+        {
+            "verify": f"""bit<8> s = hdr.h.a; s = s << 1;
+            if (s < 3) {{ verify_checksum(true, {{ s, hdr.h.b }}, {SUM} }}
+            else {{ verify_checksum(hdr.k.isValid() && hdr.l.isValid(), {{ s }}, {SUM} }}""",
+            "ingress": "sm.egress_spec = 1; hdr.h.b = (bit<8>)sm.checksum_error;",
+        },
+        ["0001000009eeff", "0101000009eeff", "0200000009eeff"],
+    ),
+    "after exit": (
+        {
+            "egress": "if (hdr.h.a == 1) { exit; } hdr.h.b = 7;",
+            "deparser": "if (hdr.h.a != 0) { packet.emit(hdr.h); } packet.emit(hdr.k);",
+        },
+        ["09eeff", "0102000009eeff", "0207000009eeff"],
+    ),
+    "after exit in an action": (
+        {
+            "egress_locals": EXITS,
+            "egress": "switch (t.apply().action_run) { stay: { hdr.k.v = 1; } } hdr.h.c = 5;",
+            "deparser": "if (hdr.h.a != 0) { packet.emit(hdr.h); } packet.emit(hdr.k);",
+        },
+        ["01eeff", "0102000009eeff", "0207000501eeff"],
+    ),
+    "after exit in an action that misses": (
+        {
+            "egress_locals": EXITS,
+            "egress": "if (t.apply().miss) { hdr.k.v = 1; } t.apply(); hdr.h.c = 5;",
+            "update": f"if (hdr.h.a != 0) {{ update_checksum(true, {{ hdr.h.a }}, {SUM} }}",
+        },
+        ["0007000501eeff", "0102feff09eeff", "0207fdff01eeff"],
+    ),
+}
+
+
+def parts_of(name: str) -> dict[str, str]:
+    parts = {
+        "types": TYPES,
+        "headers": "h_t h; k_t k; k_t l;",
+        "parser": """state start { packet.extract(hdr.h); packet.extract(hdr.k);
+                     transition accept; }""",
+        "ingress": "sm.egress_spec = 1;",
+    }
+    return {**parts, **CASES[name][0]}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lists_that_are_more_than_calls_are_code(tmp_path: Path, name: str) -> None:
+    document(tmp_path, **parts_of(name))
+    program = compiled(tmp_path, **parts_of(name)).bmv2_json
+    assert [frame.hex() for frame in send(program, SENT)] == CASES[name][1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["another order", "after exit in an action"])
+def test_bmv2_sends_the_same(tmp_path: Path, name: str) -> None:
+    require_bmv2()
+    program = compiled(tmp_path, **parts_of(name)).bmv2_json
+    sent = bmv2(tmp_path, program, SENT, len(SENT))
+    assert [frame.hex() for frame in sent[1]] == CASES[name][1]
+
+
+def test_what_such_code_cannot_do_is_said(tmp_path: Path) -> None:
+    problems = {
+        "emit() in a loop whose number": {
+            "deparser": "for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { packet.emit(hdr.h); }"
+        },
+        "'random'": {"deparser": "bit<8> x; random(x, 8w1, 8w9);"},
+        "a checksum of bit<64>": {
+            "types": "header h_t { bit<8> a; bit<64> b; }",
+            "update": "update_checksum(true, { hdr.h.a + 1 }, hdr.h.b, HashAlgorithm.identity);",
+        },
+        "outside of all controls": {
+            "declarations": "action leave() { exit; }",
+            "egress_locals": "table t { actions = { leave; } }",
+            "egress": "t.apply();",
+            "deparser": "if (true == (hdr.h.a == 1)) { packet.emit(hdr); }",
+        },
+    }
+    for message, parts in problems.items():
+        (found,) = errors_of(tmp_path, **parts)
+        assert found.startswith("not supported") and message in found
