@@ -325,7 +325,7 @@ class Passage:
             yield self.dropped(packet, "egress", why)
             return
         self.update_checksums(packet)
-        yield from deparse(packet, self.runner(packet).one)
+        yield from deparse(packet, self.runner(packet))
         header = headers_of(packet)
         told = {"header_bytes": len(header), "payload_bytes": len(packet.payload)}
         yield Step("deparsed", packet, told)

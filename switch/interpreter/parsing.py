@@ -1,6 +1,6 @@
 """Parser and deparser: from a frame to headers, and back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,12 +207,10 @@ class Parser:
         )
 
 
-def deparse(
-    packet: Packet, run: Callable[[Json], Iterator[Step]], number: int = 0
-) -> Iterator[Step]:
+def deparse(packet: Packet, primitives: Primitives, number: int = 0) -> Iterator[Step]:
     """Run what a deparser does first; then `headers_of` is what it emits."""
-    for node in packet.program.document["deparsers"][number].get("primitives") or ():
-        yield from run(node)
+    nodes = packet.program.document["deparsers"][number].get("primitives") or ()
+    yield from primitives.action(nodes, ())
 
 
 def headers_of(packet: Packet, number: int = 0) -> bytes:

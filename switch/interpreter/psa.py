@@ -70,7 +70,7 @@ def decided(packet: Packet, pipeline: str, name: str) -> int:
 
 def deparsed(passage: Passage, packet: Packet, number: int) -> Iterator[Step]:
     """Run a deparser; the packet's frame is then what it emits, with the payload."""
-    yield from deparse(packet, passage.runner(packet).one, number)
+    yield from deparse(packet, passage.runner(packet), number)
     header = headers_of(packet, number)
     told = {"header_bytes": len(header), "payload_bytes": len(packet.payload)}
     packet.payload = header + packet.payload
