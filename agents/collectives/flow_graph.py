@@ -384,6 +384,13 @@ class FlowGraph:
         return sizes
 
     @cached_property
+    def sent_bytes(self) -> tuple[int, ...]:
+        """Return the bytes of the flows that each rank sends."""
+        sent = np.zeros(self.ranks, np.int64)
+        np.add.at(sent, self.table.source[self.flows], self.table.size_bytes[self.flows])
+        return tuple(sent.tolist())
+
+    @cached_property
     def total_bytes(self) -> int:
         """Return the bytes of all flows, and of what ranks send to be added by switches."""
         added = sum(

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,14 @@ class Request:
         """Return the size of one element."""
         return dtype_of(self.dtype).itemsize
 
+    @cached_property
+    def _elements(self) -> dict[int, tuple[int, ...]]:
+        return {}
+
+    @cached_property
+    def _shard_bytes(self) -> dict[int, tuple[int, ...]]:
+        return {}
+
     def elements(self, size: int) -> tuple[int, ...]:
         """Return the elements of each of `size` ranks: what it contributes, or of Reduce-Scatter
         ends with; of `VECTORS`, parts of the vector that differ by one element at most, the longer
@@ -210,6 +219,11 @@ class Request:
 
         Raises InputError where the request is of another number of ranks.
         """
+        if size not in self._elements:
+            self._elements[size] = self._counted(size)
+        return self._elements[size]
+
+    def _counted(self, size: int) -> tuple[int, ...]:
         counts = self.counts
         refuse(
             self.collective in ROOTED and self.root >= size,
@@ -220,7 +234,8 @@ class Request:
                 self.flows.ranks > size,
                 f"flows of {self.flows.ranks} ranks on {size}: that is too many",
             )
-            return tuple(sum(self.flows.sizes(self.flows.sent_by(rank))) for rank in range(size))
+            sent = self.flows.sent_bytes
+            return (*sent, *(0,) * (size - len(sent)))
         if isinstance(counts, tuple):
             refuse(
                 len(counts) != size, f"{len(counts)} counts for {size} ranks: one a rank is needed"
@@ -235,7 +250,10 @@ class Request:
 
     def shard_bytes(self, size: int) -> tuple[int, ...]:
         """Return `elements` in bytes."""
-        return tuple(count * self.item_bytes for count in self.elements(size))
+        if size not in self._shard_bytes:
+            width = self.item_bytes
+            self._shard_bytes[size] = tuple(count * width for count in self.elements(size))
+        return self._shard_bytes[size]
 
     def buffer_elements(self, rank: int, size: int) -> int:
         """Return how many elements a rank's buffer has."""

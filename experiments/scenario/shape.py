@@ -1,5 +1,7 @@
 """The shape of the network that is asked for, and which of its hosts are ranks and servers."""
 
+from functools import lru_cache
+
 from weft.agents.collectives.names import MAX_HOSTS
 from weft.base.errors import refuse
 from weft.experiments.scenario.asked import Asked
@@ -7,11 +9,17 @@ from weft.experiments.scenario.networks import network_from
 from weft.experiments.scenario.placement import Placement, place, place_among, servers_on_leaf
 from weft.topo import clos
 
+# A scenario asks for its network dozens of times, and a large one takes a third of a second.
+_from_description = lru_cache(maxsize=4)(network_from)
+_single = lru_cache(maxsize=4)(clos.single)
+_leaf_spine = lru_cache(maxsize=4)(clos.leaf_spine)
+_fat_tree = lru_cache(maxsize=4)(clos.fat_tree)
+
 
 def network_of(asked: Asked) -> clos.Topology:
     """Return the network that is asked for. Raises `InputError` if there is no such network."""
     if asked.is_own_network:
-        return network_from(asked.graph)
+        return _from_description(asked.graph)
     if asked.topology == "single":
         assert asked.hosts_per_leaf is not None
         refuse(
@@ -19,7 +27,7 @@ def network_of(asked: Asked) -> clos.Topology:
             "oversubscription means nothing for --topology single, which has no uplinks: "
             "leave it out, or choose leaf-spine or fat-tree",
         )
-        return clos.single(
+        return _single(
             asked.hosts_per_leaf + asked.dedicated_servers,
             rate_bps=asked.rate_bps,
             delay_ns=asked.delay_ns,
@@ -35,7 +43,7 @@ def network_of(asked: Asked) -> clos.Topology:
             f"{asked.leaves} leaves with {on_leaf} hosts each are {hosts} "
             f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
         )
-        return clos.leaf_spine(
+        return _leaf_spine(
             asked.leaves,
             asked.spines,
             on_leaf,
@@ -45,7 +53,7 @@ def network_of(asked: Asked) -> clos.Topology:
             queue_bytes=asked.queue_bytes,
         )
     assert asked.k is not None and asked.tiers is not None
-    return clos.fat_tree(
+    return _fat_tree(
         asked.k,
         asked.tiers,
         rate_bps=asked.rate_bps,
