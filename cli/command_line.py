@@ -32,6 +32,11 @@ COMMANDS = {
         "weft.cli.programs",
         "Run packet tests (STF) of a v1model program on the built-in switch, without root.",
     ),
+    "debug": (
+        "weft.cli.programs",
+        "Debug a v1model program: stop at lines, states, tables and actions; step; look at "
+        "headers, metadata and variables, and change them.",
+    ),
     "ptf": (
         "weft.cli.programs",
         "Run p4lang's PTF tests of a program on the built-in switch, in a namespace of their own.",

@@ -1,4 +1,5 @@
-"""Commands for P4 programs without a network: ``weft p4c``, ``weft stf``, ``weft switch``."""
+"""Commands for P4 programs without a network: ``weft p4c``, ``weft stf``, ``weft debug``, ``weft
+switch``."""
 
 import sys
 from pathlib import Path
@@ -226,6 +227,37 @@ def stf(
     else:
         stf_command.print_text(outcomes, make_console(), make_console(stderr=True))
     sys.exit(stf_command.exit_status(outcomes))
+
+
+def debug(
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4|PROGRAM.json")],
+    test: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(metavar="[TEST.stf]", help="Its packets, one after the other."),
+    ] = None,
+    packet: Annotated[
+        Texts,
+        typer.Option("--packet", metavar="PORT:HEX", help="A packet; may be repeated."),
+    ] = None,
+    priority_queues: Annotated[
+        int,
+        typer.Option(
+            "--priority-queues", metavar="N", help="Queues of each port, for priorities 0 to N-1."
+        ),
+    ] = 1,
+    include: Includes = None,
+    define: Defines = None,
+) -> None:
+    """Debug a v1model program: stop at lines, states, tables and actions; step; look at headers,
+    metadata and variables, and change them."""
+    from weft.switch.commands import debug as debug_command
+    from weft.switch.engine.switches import check_priority_queues
+
+    check_priority_queues(priority_queues)
+    source, debugger = debug_command.load(
+        program, test, packet or [], include or [], macros(define), priority_queues
+    )
+    sys.exit(debug_command.run(source, debugger))
 
 
 def ptf(

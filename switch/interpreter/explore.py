@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.base.errors import RunError
 from weft.switch.interpreter.interpreter import Interpreter
-from weft.switch.interpreter.steps import Choice, Step
+from weft.switch.interpreter.steps import PAUSES, Choice, Step
 
 MOST_WAYS = 256
 """Of one packet through one switch, if nothing else is said."""
@@ -65,7 +65,8 @@ class Explorer:
         try:
             while True:
                 step = run.send(reply)
-                steps.append(kept(step))
+                if step.event not in PAUSES:
+                    steps.append(kept(step))
                 reply = None
                 if isinstance(step, Choice):
                     reply = answer(step)

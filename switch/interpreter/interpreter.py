@@ -22,7 +22,7 @@ from weft.switch.interpreter.memory import Memory
 from weft.switch.interpreter.packet import Packet
 from weft.switch.interpreter.parsing import Parser, deparse, headers_of
 from weft.switch.interpreter.primitives import Primitives, Steps, input_of
-from weft.switch.interpreter.steps import Choice, Step
+from weft.switch.interpreter.steps import Choice, Entered, Step
 from weft.switch.interpreter.tables import Members, led_to, look_up
 
 Json = Any
@@ -325,6 +325,7 @@ class Passage:
             yield self.dropped(packet, "egress", why)
             return
         self.update_checksums(packet)
+        yield Step("block", packet, {"block": "deparser"})
         yield from deparse(packet, self.runner(packet))
         header = headers_of(packet)
         told = {"header_bytes": len(header), "payload_bytes": len(packet.payload)}
@@ -395,6 +396,7 @@ class Passage:
     def pipeline(self, name: str, packet: Packet) -> Steps:
         """Go through the nodes of a pipeline."""
         packet.exited = False
+        yield Step("block", packet, {"block": name})
         node = self.switch.first.get(name)
         for _ in range(MOST_NODES):
             if node is None or packet.exited:
@@ -403,6 +405,8 @@ class Passage:
 
     def node(self, kind: str, item: Json, packet: Packet) -> Any:
         """Run one node; return the next."""
+        told = {"node": item["name"], "kind": kind}
+        yield Step("node", packet, told, item.get("source_info"))
         match kind:
             case "conditionals":
                 holds = bool(self.runner(packet).number(item["expression"]))
@@ -475,8 +479,9 @@ class Passage:
         names = [item["name"] for item in entry["runtime_data"]]
         arguments = dict(zip(names, map(hex, call.params), strict=True))
         told = {"action": call.action, "arguments": arguments}
-        yield Step("action", packet, told, entry.get("source_info"))
-        yield from self.runner(packet).action(entry["primitives"], call.params)
+        given = list(call.params)
+        yield Entered("action", packet, told, entry.get("source_info"), given)
+        yield from self.runner(packet).action(entry["primitives"], given)
 
 
 def follow(steps: Steps, choose: Callable[[Choice], int]) -> Iterator[Step]:

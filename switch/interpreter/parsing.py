@@ -47,6 +47,7 @@ class Parser:
         packet.lengths.clear()
         packet.following.clear()
         packet["parser_error"] = self.numbers["NoError"]
+        yield Step("block", packet, {"block": parser["name"]}, parser.get("source_info"))
         name: str | None = parser["init_state"]
         selected: dict[str, list[str]] = {}
         try:
@@ -57,7 +58,10 @@ class Parser:
                 told = {"state": name, **selected}
                 yield Step("parser_state", packet, told, state.get("source_info"))
                 for operation in state["parser_ops"]:
+                    told = {"operation": operation["op"]}
+                    yield Step("operation", packet, told, operation.get("source_info"))
                     yield from self.operation(operation)
+                yield Step("transition", packet, {}, state.get("transition_source_info"))
                 name, selected = self.transition(state)
             else:
                 raise ParserStop(self.numbers["ParserTimeout"])

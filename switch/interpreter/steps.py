@@ -12,6 +12,9 @@ from weft.switch.interpreter.packet import Packet
 
 Json = Any
 
+PAUSES = frozenset(("block", "operation", "transition", "node"))
+"""Events that come before something is done, and are no part of what a trace tells."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -28,6 +31,13 @@ class Step:
         """Return it as traces have it, with the line of the source if that is known."""
         line = {"source": source_text(self.source)} if self.source else {}
         return {"copy": self.packet.copy, "event": self.event, **self.told, **line}
+
+
+@dataclass(frozen=True)
+class Entered(Step):
+    """An action begins; its arguments may be changed before the next step is asked for."""
+
+    arguments: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -53,16 +53,18 @@ def run_test(
     failure has the path of its packet in any case: the test is run once more for it. Raises
     `InputError` for a test that does not fit the program, or a program that cannot be loaded.
     """
-    report = _TestRun(test, bmv2_json, compiled, strict, trace, priority_queues).report()
+    report = TestRun(test, bmv2_json, compiled, strict, trace, priority_queues).report()
     if report.failures and not trace:
-        again = _TestRun(test, bmv2_json, False, strict, True, priority_queues).report()
+        again = TestRun(test, bmv2_json, False, strict, True, priority_queues).report()
         if [each.message for each in again.failures] == [each.message for each in report.failures]:
             report.failures = again.failures
     return report
 
 
-class _TestRun:
+class TestRun:
     """A run has a switch, and knows what a test has done to it so far."""
+
+    __test__ = False  # to pytest
 
     def __init__(
         self,
@@ -121,28 +123,40 @@ class _TestRun:
         for statement in self.test.statements:
             if self.broken:
                 break
-            try:
-                self.does[type(statement)](statement)
-            except commands.REFUSALS as error:
-                self.result.warnings.append(
-                    statement.place.describe(f"{error}; the test goes on without it", "warning")
-                )
-            except ControlError as error:
-                raise statement.place.error(str(error)) from None
-            if not isinstance(statement, (SendPacket, Expect, NoPacket, Wait)):
-                self.changed = True
+            self.carry_out(statement)
+        return self.finish()
+
+    def carry_out(self, statement: StfStatement) -> None:
+        """Carry out one statement."""
+        try:
+            self.does[type(statement)](statement)
+        except commands.REFUSALS as error:
+            self.result.warnings.append(
+                statement.place.describe(f"{error}; the test goes on without it", "warning")
+            )
+        except ControlError as error:
+            raise statement.place.error(str(error)) from None
+        if not isinstance(statement, (SendPacket, Expect, NoPacket, Wait)):
+            self.changed = True
+
+    def finish(self) -> Report:
+        """Compare what left the switch with what the test expects."""
         self._compare()
         self.result.failures.sort(key=lambda failure: failure.place.line)
         return self.result
 
     # -- packets
 
-    def _send(self, packet: SendPacket) -> None:
+    def start(self, packet: SendPacket) -> None:
+        """Let the time pass until a packet, which is to meet all that was set before."""
         self.control.publish()
         self.now_ns += SETTLE_NS if self.changed else PACKET_GAP_NS
         self.changed = False
         self.last = packet
         self.result.packets += 1
+
+    def _send(self, packet: SendPacket) -> None:
+        self.start(packet)
         try:
             self.dataplane.receive(0, packet.port, [packet.frame], self.now_ns)
             self._collect(packet)
@@ -167,7 +181,11 @@ class _TestRun:
 
     def _check_assertions(self, packet: SendPacket) -> None:
         """Note a failure if assertions of the program have not held for a packet, or its copies."""
-        failed, before = self.dataplane.failed_assertions(0), self.assertions
+        self.note_assertions(packet, self.dataplane.failed_assertions(0))
+
+    def note_assertions(self, packet: SendPacket, failed: int) -> None:
+        """Note a failure if more assertions have failed than before."""
+        before = self.assertions
         self.assertions = failed
         if failed > before:
             count = "an assertion" if failed == before + 1 else f"{failed - before} assertions"

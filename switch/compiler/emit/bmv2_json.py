@@ -56,17 +56,22 @@ class Emitter:
             "name": model.name,
             "id": number,
             "init_state": states[0].name if states else "start",
-            "parse_states": [
-                {
-                    "name": state.name,
-                    "id": index,
-                    "parser_ops": [self.parser_operation(item) for item in state.operations],
-                    "transitions": [_transition(case, state) for case in state.cases],
-                    "transition_key": [expression(key) for key, _ in state.key],
-                }
-                for index, state in enumerate(states)
-            ],
+            "parse_states": [self.parse_state(*numbered) for numbered in enumerate(states)],
         }
+
+    def parse_state(self, number: int, state: ir.ParseState) -> Json:
+        """Return a state of a parser."""
+        item = {
+            "name": state.name,
+            "id": number,
+            "parser_ops": [
+                self.notes.add(self.parser_operation(item), item.span) for item in state.operations
+            ],
+            "transitions": [_transition(case, state) for case in state.cases],
+            "transition_key": [expression(key) for key, _ in state.key],
+        }
+        self.notes.add(item, state.transition_span, "transition_source_info")  # BMv2 asks for none
+        return self.notes.add(item, state.span)
 
     def parser_operation(self, node: ir.Do) -> Json:
         """Return an operation of a parser's state."""
@@ -116,20 +121,22 @@ class Emitter:
         """Return the actions, and number them."""
         for index, model in enumerate(self.program.actions):
             model.id = index
-        return [
-            {
-                "name": model.name,
-                "id": model.id,
-                "runtime_data": [
-                    {"name": item.name, "bitwidth": item.width} for item in model.parameters
-                ],
-                "primitives": [
-                    self.notes.primitive(item)
-                    for item in flatten(model.body, self.reporter, model.name)
-                ],
-            }
-            for model in self.program.actions
-        ]
+        return [self.action(model) for model in self.program.actions]
+
+    def action(self, model: ir.LoweredAction) -> Json:
+        """Return an action; where the compiler made it of statements, these have their places."""
+        item = {
+            "name": model.name,
+            "id": model.id,
+            "runtime_data": [
+                {"name": item.name, "bitwidth": item.width} for item in model.parameters
+            ],
+            "primitives": [
+                self.notes.primitive(item)
+                for item in flatten(model.body, self.reporter, model.name)
+            ],
+        }
+        return item if model.hidden else self.notes.add(item, model.span)
 
     def pipelines(self) -> list[Json]:
         """Return the pipelines with their tables, action profiles and conditions."""

@@ -181,10 +181,10 @@ class SourceNotes:
     reporter: Reporter
     folder: Path
 
-    def add(self, item: Json, span: Span) -> Json:
+    def add(self, item: Json, span: Span, key: str = "source_info") -> Json:
         """Add ``source_info`` to an item, if it comes from anywhere, and return the item."""
         if span.file:
-            item["source_info"] = {
+            item[key] = {
                 "filename": display_name(span.file, self.folder),
                 "line": span.line,
                 "column": span.column,

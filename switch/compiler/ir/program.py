@@ -81,6 +81,8 @@ class ParseState:
     operations: list[Do] = field(default_factory=list)
     key: list[tuple[LoweredExpression, int]] = field(default_factory=list)
     cases: list[TransitionCase] = field(default_factory=list)
+    span: Span = NOWHERE
+    transition_span: Span = NOWHERE
 
 
 @dataclass

@@ -8,7 +8,7 @@ ranges of numbers among them.
 from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon
 from weft.switch.compiler.lower.body import BodyLowering, MakeExterns
 from weft.switch.compiler.lower.expressions import Numbers
 from weft.switch.compiler.lower.shared import Shared
@@ -117,10 +117,11 @@ class ParserLowering:
         except Abandon:
             self.writer.span = before
             return
-        state = ir.ParseState(running.prefix + node.name)
+        state = ir.ParseState(running.prefix + node.name, span=node.span)
         self.states.append(state)
         last = self.operations(code, state, None, {})
         if last is not None:
+            last.transition_span = transition.span if transition else NOWHERE
             self._transition(transition, last, key, env, running)
         self.writer.span = before
 

@@ -16,7 +16,7 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
 from weft.switch.compiler.parse.annotation_rules import OF_ONE_STRING, check_annotations
 from weft.switch.compiler.parse.builder import TREE_BUILDER
-from weft.switch.compiler.parse.preprocess import Preprocessed
+from weft.switch.compiler.parse.preprocess import Preprocessed, SourceLine
 from weft.switch.compiler.parse.tokens import (
     PUNCTUATION,
     UNEXPECTED,
@@ -188,6 +188,22 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
         else:
             broken |= _declared_names(chunk)
     return syntax.SourceProgram(declarations, broken)
+
+
+def parse_expression(text: str, reporter: Reporter) -> syntax.Expression | None:
+    """Return an expression that stands alone, unchecked; what is wrong with it goes to the
+    reporter."""
+    source = Preprocessed([SourceLine(text, "expression", 1)], {"expression": [text]})
+    tokens = sort_tokens(tokenize(source, reporter))
+    for token in tokens:
+        if token.kind == UNEXPECTED:
+            reporter.error(token.span, f"unexpected character {token.text!r}")
+            return None
+    result = _parse(tokens, "expression_list", reporter)
+    found = [] if result is None else list(result)
+    if len(found) > 1:
+        reporter.error(found[1].span, "one expression is expected")
+    return found[0] if len(found) == 1 else None
 
 
 def _joined(tokens: list[RawToken], strings: dict[str, str]) -> str | None:

@@ -1,0 +1,1 @@
+"""A debugger for P4 programs: the interpreter's steps, stopped where somebody wants to look."""
