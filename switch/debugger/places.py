@@ -87,8 +87,8 @@ class Places:
         ]
         actions = [Named("action", name) for name in self.actions if name not in self.statements]
         blocks = [one["name"] for one in (*parsers, *document["pipelines"])]
-        return [*states, *tables, *actions, *(Named("block", each) for each in blocks),
-                Named("block", DEPARSER)]  # fmt: skip
+        named = (Named("block", each) for each in (*blocks, DEPARSER))
+        return list(dict.fromkeys([*states, *tables, *actions, *named]))
 
     def _lines(self, document: Json) -> Iterator[Line]:
         sources: list[Json] = []
