@@ -149,6 +149,5 @@ class Places:
         if found:
             raise InputError(f"{text!r} may be {', '.join(map(str, found))}: write one of these")
         raise InputError(
-            f"the program has no line, state, table, action or block {text!r}; 'places' "
-            "lists them"
+            f"the program has no line, state, table, action or block {text!r}; 'places' lists them"
         )
