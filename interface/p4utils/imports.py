@@ -1,12 +1,9 @@
 """p4-utils' modules for scripts that import them: names that lead here."""
 
-import runpy
-import sys
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.interface.p4runtime_names import install, run_as_main
 from weft.interface.p4utils.graph import NetworkGraph, load_topo
 from weft.interface.p4utils.network_api import NetworkAPI
 from weft.interface.p4utils.p4runtime_api import SimpleSwitchP4RuntimeAPI
@@ -26,22 +23,7 @@ MODULES: dict[str, dict[str, Any]] = {
 """What scripts import from each module of p4-utils."""
 
 
-def install() -> None:
-    """Let ``import p4utils...`` of this process lead to Weft."""
-    for name, content in MODULES.items():
-        module = sys.modules[name] = ModuleType(name)
-        module.__dict__.update(content)
-        if "." in name:
-            parent, _, last = name.rpartition(".")
-            setattr(sys.modules[parent], last, module)
-        module.__path__ = []
-
-
 def run_script(words: Sequence[str]) -> None:
     """Run a script that imports p4-utils, with its arguments, as the main program."""
-    if not words:
-        raise InputError("write python -m weft.compat.p4utils SCRIPT.py ARGUMENTS")
-    install()
-    sys.argv = list(words)
-    sys.path.insert(0, str(words[0].rpartition("/")[0] or "."))
-    runpy.run_path(words[0], run_name="__main__")
+    install(MODULES)
+    run_as_main(words, "python -m weft.compat.p4utils")

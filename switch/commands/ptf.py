@@ -70,9 +70,15 @@ def run_tests(
 
 
 def find_ptf() -> list[str]:
-    """Return the command that is PTF: beside this Python, or on PATH. Raises MachineError."""
+    """Return the command that is PTF: beside this Python, or on PATH. Raises MachineError.
+
+    The one beside this Python gets P4Runtime's messages as Weft has them, since the package
+    p4runtime does not import under Weft's protobuf.
+    """
     beside = Path(sys.executable).with_name("ptf")
-    found = str(beside) if beside.is_file() else shutil.which("ptf")
+    if beside.is_file():
+        return [sys.executable, "-m", "weft.compat.p4runtime", str(beside)]
+    found = shutil.which("ptf")
     if found is None:
         raise MachineError(
             "PTF is not installed: there is no program ptf on PATH. Install it, in an environment "

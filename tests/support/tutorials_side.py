@@ -1,32 +1,12 @@
-"""Run by test_p4runtime_clients.py in the environment of p4runtime-shell: calls as exercises of the
-P4 tutorials make them of the tutorials' p4runtime_lib. Prints the table and the action that it
-read."""
+"""Run by test_p4runtime_clients.py through weft.compat.p4runtime: calls as exercises of the P4
+tutorials make them of the tutorials' p4runtime_lib. Prints the table and the action read."""
 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
-from typing import Any
-
-from google.protobuf import descriptor_pb2, message_factory
-
-
-def old_config() -> Any:
-    """The module p4.tmp.p4config_pb2, which the package p4runtime had once, and the library asks
-    for: the program is in a message of its own, which BMv2 takes, too."""
-    file = descriptor_pb2.FileDescriptorProto(name="p4/tmp/p4config.proto", package="p4.tmp")
-    message = file.message_type.add(name="P4DeviceConfig")
-    for number, name, kind in ((1, "reassign", 8), (3, "device_data", 12)):
-        message.field.add(name=name, number=number, type=kind, label=1)
-    module: Any = ModuleType("p4.tmp.p4config_pb2")
-    module.P4DeviceConfig = message_factory.GetMessages([file])["p4.tmp.P4DeviceConfig"]
-    return module
 
 
 def main(tutorials: str, address: str, p4info: str, program: str, requests: str) -> None:
-    package: Any = ModuleType("p4.tmp")
-    package.p4config_pb2 = old_config()
-    sys.modules.update({"p4.tmp": package, "p4.tmp.p4config_pb2": package.p4config_pb2})
     sys.path.append(f"{tutorials}/utils")
     import p4runtime_lib.bmv2
     import p4runtime_lib.helper

@@ -26,10 +26,28 @@ translated, and no exercise is part of Weft:
     git clone https://github.com/p4lang/tutorials
     sudo .venv/bin/python -m tests.tutorials tutorials [EXERCISE...] [--write]
 
-`--write` makes this page anew. An exercise by hand is `sudo ./weft up topology.json --program
-solution/ecn.p4` in its folder ([p4.md](p4.md#network-files-of-other-tools)); one with a controller
-of its own wants `--no-controller --grpc-port 50051`, too, and finds device ids 0, 1, 2 there, as
-with Mininet.
+`--write` makes this page anew.
+
+By hand, in an exercise's folder and with `weft` on PATH (the script of that name in a clone):
+
+    sudo weft up topology.json --program solution/ecn.p4
+    sudo weft exec h2 weft python receive.py                  # in another terminal
+    sudo weft exec h1 weft python send.py 10.0.2.2 hi 30      # in a third one
+
+`weft python` has the scapy that the scripts want; where the system's Python has it, too,
+`./send.py` will do. In `basic`, `firewall` and `link_monitor` the file is
+`pod-topo/topology.json`. An exercise with a controller of its own, such as `p4runtime`, finds
+device ids 0, 1, 2 as with Mininet:
+
+    sudo weft up topology.json --program advanced_tunnel.p4 --no-controller --grpc-port 50051
+    weft p4c advanced_tunnel.p4 -o build                      # in another terminal
+    weft python -m weft.compat.p4runtime mycontroller.py \\
+        --p4info build/advanced_tunnel.p4info.txtpb --bmv2-json build/advanced_tunnel.json
+
+`weft.compat.p4runtime` runs a script whose `p4.v1.p4runtime_pb2`, `p4.tmp.p4config_pb2` and so
+on are Weft's, so that no package has to be looked for. A script in `solution/` finds
+`p4runtime_lib` if `PYTHONPATH=../../utils` stands before the command. PTF tests of an exercise,
+which want a folder for their logs, run by `mkdir -p logs; sudo weft ptf solution/basic.p4 ptf`.
 
 | exercise | expectation | seen | |
 |---|---|---|---|

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import weft
-from weft.base.cache import CHECKOUT
 from weft.interface.commands import Running
 from weft.switch.compiler import compile_program
 
@@ -21,20 +20,6 @@ LIMIT_S = 60.0
 """How long anything may take that is waited for."""
 GRPC_PORT = 50051
 """Where the exercises' controllers look for the first switch."""
-P4CONFIG = """
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-_file = descriptor_pb2.FileDescriptorProto(name="p4/tmp/p4config.proto", package="p4.tmp")
-_message = _file.message_type.add(name="P4DeviceConfig")
-_message.field.add(name="reassign", number=1, type=8, label=1)
-_message.field.add(name="device_data", number=3, type=12, label=1)
-_pool = descriptor_pool.DescriptorPool()
-_pool.Add(_file)
-P4DeviceConfig = message_factory.MessageFactory(_pool).GetPrototype(
-    _pool.FindMessageTypeByName("p4.tmp.P4DeviceConfig")
-)
-"""
-"""A module of PI's, by which the exercises' controllers wrap a program; no package has it."""
 
 
 class Unfulfilled(Exception):
@@ -121,35 +106,21 @@ class Lab:
 
     @contextmanager
     def controller(self, script: str) -> Iterator[Callable[[], str]]:
-        """Run the exercise's controller, on this machine, by the P4Runtime of p4runtime-shell's
-        environment."""
-        python = CHECKOUT / ".venv" / "shell" / "bin" / "python"
-        if not python.exists():
-            raise Unfulfilled("not tried: ./weft setup makes the environment of its controller")
+        """Run the exercise's controller, on this machine, as Weft's users do."""
         program = Path(self.net.topology.switches[0].program)
         compiled = compile_program(program)
         (self._work / f"{program.stem}.json").write_text(compiled.bmv2_json)
         (self._work / f"{program.stem}.p4info.txtpb").write_text(str(compiled.p4info))
-        modules = self._work / "modules"
-        modules.mkdir()
-        import scapy
-
-        (modules / "scapy").symlink_to(Path(scapy.__file__).parent)
-        (modules / "p4" / "tmp").mkdir(parents=True)
-        (messages,) = python.parents[1].glob("lib/python*/site-packages/p4")
-        for part in messages.iterdir():
-            (modules / "p4" / part.name).symlink_to(part)
-        (modules / "p4" / "tmp" / "p4config_pb2.py").write_text(P4CONFIG)
         options = [f"--p4info={self._work}/{program.stem}.p4info.txtpb",
                    f"--bmv2-json={self._work}/{program.stem}.json"]  # fmt: skip
         printed = self._work / "controller.txt"
         (self._work / "logs").mkdir()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([
-            str(modules), str(self.folder.parents[1] / "utils")])}  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(self.folder.parents[1] / "utils")}
         with printed.open("w") as file:
             process = subprocess.Popen(
-                [python, "-u", self.folder / script, *options], cwd=self._work,
-                stdout=file, stderr=subprocess.STDOUT, env=environment,
+                [sys.executable, "-u", "-m", "weft.compat.p4runtime", self.folder / script,
+                 *options], cwd=self._work, stdout=file, stderr=subprocess.STDOUT,
+                env=environment,
             )  # fmt: skip
         try:
             yield printed.read_text

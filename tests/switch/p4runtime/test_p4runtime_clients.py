@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.support.p4runtime_support import Files
 
-from weft.base.errors import MachineError
-from weft.cli.shell_environment import shell_python
 from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.server import P4RuntimeServer
 
@@ -21,6 +20,8 @@ FINSY_PYTHON = "WEFT_FINSY_PYTHON"
 """Names a Python that has finsy, whose protobuf need not be Weft's."""
 TUTORIALS = "WEFT_TUTORIALS"
 """Names a checkout of p4lang/tutorials."""
+CONTROLLER = (sys.executable, "-m", "weft.compat.p4runtime")
+"""Runs controllers that import the package p4runtime."""
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
@@ -50,13 +51,32 @@ def test_finsy(server: P4RuntimeServer, dataplane: Dataplane, every_entity: File
 def test_the_library_of_the_p4_tutorials(
     server: P4RuntimeServer, dataplane: Dataplane, every_entity: Files, tmp_path: Path
 ) -> None:
-    try:
-        python = shell_python()
-    except MachineError as error:
-        pytest.skip(str(error))
     said = run(
-        python, "-I", str(SUPPORT / "tutorials_side.py"), os.environ[TUTORIALS], server.address,
+        *CONTROLLER, str(SUPPORT / "tutorials_side.py"), os.environ[TUTORIALS], server.address,
         str(every_entity.p4info), str(every_entity.json), str(tmp_path / "requests.txt"),
     )  # fmt: skip
     assert "TheIngress.exact_table TheIngress.send" in said.splitlines()
     assert sent_to(dataplane) == [5]
+
+
+def test_a_controller_that_imports_the_package_p4runtime(
+    server: P4RuntimeServer, dataplane: Dataplane, every_entity: Files
+) -> None:
+    said = run(
+        *CONTROLLER, str(SUPPORT / "controller_side.py"), server.address,
+        str(every_entity.p4info), str(every_entity.json),
+    )  # fmt: skip
+    assert said.splitlines() == ["master", "[b'\\x01', b'\\x01\\x02']"]
+    assert sent_to(dataplane) == [5]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ((), "write python -m weft.compat.p4runtime SCRIPT.py ARGUMENTS"),
+        (("none.py",), "script 'none.py': there is no such file"),
+    ],
+)
+def test_no_controller(words: tuple[str, ...], error: str) -> None:
+    done = subprocess.run([*CONTROLLER, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"weft: {error}\n")
