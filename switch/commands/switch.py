@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -10,13 +11,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.base import files, signals
 from weft.base.command_line import macros
 from weft.base.errors import Ended, InputError, MachineError, RunError
 from weft.base.units import format_duration, format_rate, format_size
-from weft.switch.commands.stf import load_program
+from weft.switch.commands.joining import Joinable, join
 from weft.switch.commands.switch_control import ControlSocket
 from weft.switch.commands.switch_log import ProcessLog, SwitchLog, TraceLines
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_switches
@@ -79,7 +80,27 @@ class _Switch:
 def run_switch(arguments: Sequence[str]) -> None:
     """Run switches until Ctrl-C or another signal ends them; raises `WeftError`."""
     asked = parse_switches(arguments)
-    logs = [SwitchLog(each, shares_console=len(asked) > 1) for each in asked]
+    if asked[0].join is not None:
+        try:
+            return join(asked[0].join, arguments)
+        except Ended:
+            return signals.acknowledged()
+    with ExitStack() as at_end:
+        if asked[0].joinable is not None:
+            at_end.callback(Joinable(asked[0].joinable, _host).close)
+        _run_asked(asked, (sys.stdout, sys.stderr), threading.Event())
+
+
+def _host(arguments: Sequence[str], out: TextIO, errors: TextIO, ended: threading.Event) -> None:
+    """Run the switches of a command line that has joined this process."""
+    _run_asked(parse_switches(arguments), (out, errors), ended)
+
+
+def _run_asked(
+    asked: Sequence[SwitchOptions], console: tuple[TextIO, TextIO], ended: threading.Event
+) -> None:
+    """Run switches until a signal, or the event, ends them; raises `WeftError`."""
+    logs = [SwitchLog(each, shares_console=len(asked) > 1, console=console) for each in asked]
     for options, log in zip(asked, logs, strict=True):
         for note in options.notes:
             log.note(note)
@@ -89,7 +110,7 @@ def run_switch(arguments: Sequence[str]) -> None:
             _Switch(number, options, log, _credentials(options.tls), _program_text(options))
             for number, (options, log) in enumerate(zip(asked, logs, strict=True))
         ]
-        _run(switches, config)
+        _run(switches, config, ended)
     except Ended:
         signals.acknowledged()
     for log in logs:
@@ -99,6 +120,8 @@ def run_switch(arguments: Sequence[str]) -> None:
 def _program_text(options: SwitchOptions) -> str | None:
     if options.program is None:
         return None
+    from weft.switch.commands.stf import load_program
+
     text = load_program(options.program, options.include, macros(options.defines))
     if options.architecture is not None and options.architecture != architecture_in(text):
         raise InputError(
@@ -171,19 +194,19 @@ def _port_configs(options: SwitchOptions) -> list[dict[str, Any]]:
     return ports
 
 
-def _run(switches: Sequence[_Switch], config: ProcessConfig) -> None:
+def _run(switches: Sequence[_Switch], config: ProcessConfig, ended: threading.Event) -> None:
     """Bring the switches up, say when each is ready, wait until a signal or whoever started them
-    ends them or the packet loop fails, and take them down."""
+    ends them, ``ended`` is set or the packet loop fails, and take them down."""
     from weft.switch.realtime.link_states import LinkStates
     from weft.switch.realtime.process import SwitchProcess
 
     logs = [switch.log for switch in switches]
     told = ProcessLog(logs)
-    ended = threading.Event()
     process = SwitchProcess(config, on_failure=ended.set)
     process.say, process.note = told.warn, told.note
     process.start()
     with ExitStack() as at_end:
+        at_end.callback(told.close)
         at_end.callback(process.stop)
         at_end.callback(_end_captures, process, told)
         at_end.callback(_tell_losses, process, logs)

@@ -38,13 +38,19 @@ class SwitchLog:
     """What is told of one switch: on the console, or in the file in its place, and in its log.
 
     With ``shares_console`` others may use the same console, where its name begins its lines. Raises
-    ``InputError`` for a file that cannot be written.
+    ``InputError`` for a file that cannot be written. The console is standard output and error, or
+    ``console``.
     """
 
-    def __init__(self, options: SwitchOptions, *, shares_console: bool = False) -> None:
+    def __init__(
+        self,
+        options: SwitchOptions,
+        *,
+        shares_console: bool = False,
+        console: tuple[TextIO, TextIO] | None = None,
+    ) -> None:
         self._title = f"{options.name}: " if shares_console and options.console is None else ""
-        self.out: TextIO = sys.stdout
-        self.errors: TextIO = sys.stderr
+        self.out, self.errors = console or (sys.stdout, sys.stderr)
         level = _LEVELS[options.log_level]
         self._log = logging.Logger(options.name, level)
         self.packets = logging.Logger(f"packets of {options.name}", level)
@@ -90,9 +96,15 @@ class ProcessLog:
         servers = logging.getLogger("weft.switch")
         servers.propagate = False
         servers.setLevel(1)
-        for handler in (handler for log in logs for handler in log.handlers):
+        self._handlers = [handler for log in logs for handler in log.handlers]
+        for handler in self._handlers:
             servers.addHandler(handler)
         servers.addHandler(logging.NullHandler())
+
+    def close(self) -> None:
+        """Have no more of what servers say in these logs."""
+        for handler in self._handlers:
+            logging.getLogger("weft.switch").removeHandler(handler)
 
     def say(self, line: str) -> None:
         """Tell how things are."""

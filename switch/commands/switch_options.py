@@ -98,6 +98,10 @@ class SwitchOptions:
     control: int | None
     """The descriptor by which whoever started the process is told of its switches and ends
     them."""
+    joinable: Path | None
+    """The socket by which others join its process."""
+    join: Path | None
+    """The socket of the process that it joins."""
     seed: int
     include: tuple[Path, ...]
     defines: tuple[str, ...]
@@ -121,6 +125,8 @@ _OF_ALL = {
     "--priority-queues": "priority_queues",
     "--bypass-qdisc": "bypass_qdisc",
     "--control-fd": "control",
+    "--joinable": "joinable",
+    "--join": "join",
 }
 """What all switches of a process share."""
 
@@ -166,6 +172,10 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--control-fd", {"metavar": "N",
      "help": "one end of a pair of sockets: 'ready NAME' is said there of each switch, and 'stop "
      "NAME' ends it; its end is the end of all"}),
+    ("--joinable", {"metavar": "SOCKET",
+     "help": "let others join its process by a Unix socket, which is its owner's alone"}),
+    ("--join", {"metavar": "SOCKET",
+     "help": "run in the process of another weft switch, started with --joinable SOCKET"}),
     ("--seed", {"default": "0", "metavar": "N", "help": "seed of random() [0]"}),
     ("-I", {**_MANY, "metavar": "DIR", "help": "of a .p4: folder of includes"}),
     ("-D", {**_MANY, "metavar": "NAME[=VALUE]", "help": "of a .p4: macro"}),
@@ -260,6 +270,11 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     _check_ports(interfaces, cpu_port)
     device_id = _whole(given.device_id, "--device-id", (1 << 64) - 1)
     refuse(given.switch == "", f"{SWITCH}: a switch has a name, like s1")
+    for other in ("joinable", "control_fd"):
+        refuse(
+            given.join is not None and getattr(given, other) is not None,
+            f"--join: --{other.replace('_', '-')} is of the process that is joined",
+        )
     return SwitchOptions(
         name=f"switch {device_id}" if given.switch is None else given.switch,
         program=_program(given),
@@ -284,6 +299,8 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         control=None
         if given.control_fd is None
         else _whole(given.control_fd, "--control-fd", 65535),
+        joinable=None if given.joinable is None else Path(given.joinable),
+        join=None if given.join is None else Path(given.join),
         seed=_whole(given.seed, "--seed", (1 << 63) - 1),
         include=tuple(map(Path, given.I)),
         defines=tuple(given.D),

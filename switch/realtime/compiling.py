@@ -16,6 +16,10 @@ from weft.base.children import DIE_WITH_PARENT, how_it_ended, python_command, py
 from weft.base.outputs import Unfinished, communicate, kill
 from weft.switch.engine.codegen.loading import Pipeline, compile_source, kept_code
 
+_ONE_AT_A_TIME = threading.Lock()
+"""Held while a program is compiled. Switches that have joined a process mostly share a program: the
+second one's is found in the cache."""
+LOOK_S = 0.1
 MOST_WHY = 2000
 """The most characters of the reason why a program cannot be compiled."""
 
@@ -72,22 +76,35 @@ class Compiling:
                 if self._stopping:
                     return
                 pipeline = self._waiting[0]
-                try:
-                    process, why = _started(pipeline.source_path), ""
-                except OSError as error:
-                    process, why = None, f"no process can be started that compiles it: {error}"
-                self._process = process
-            if process is not None:
-                why = _end_of(process)
-            address = None if why else kept_code(pipeline.source_path)
+            address, why = self._compiled(pipeline.source_path)
             if address is not None:
                 self._made(pipeline, address)
             elif not self._stopping:
                 self._failed(pipeline, why or "its machine code cannot be loaded from the cache")
             with self._changed:
-                self._process = None
                 self._waiting.popleft()
                 self._changed.notify_all()
+
+    def _compiled(self, source: Path) -> tuple[int | None, str]:
+        """Return where a source's machine code is, which is made unless it was; or why it is not,
+        if there is a reason to tell."""
+        while not _ONE_AT_A_TIME.acquire(timeout=LOOK_S):
+            if self._stopping:
+                return None, ""
+        try:
+            with self._changed:
+                if self._stopping:
+                    return None, ""
+                try:
+                    self._process = _started(source)
+                except OSError as error:
+                    return None, f"no process can be started that compiles it: {error}"
+            why = _end_of(self._process)
+            with self._changed:
+                self._process = None
+            return (None if why else kept_code(source)), why
+        finally:
+            _ONE_AT_A_TIME.release()
 
 
 def _command(source: Path) -> list[str]:
