@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from weft.base.errors import refuse
 from weft.switch.engine.control.entities import CounterCell, MeterConfig, MeterCounts
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
-from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
+from weft.switch.p4runtime.data_values import decode_data, encode_data, widths, words_of
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.p4info_objects import ArrayInfo, MeterInfo, RegisterInfo
-from weft.switch.p4runtime.refusals import exhausted, invalid, out_of_range, unimplemented
+from weft.switch.p4runtime.p4info_objects import ArrayInfo, MeterInfo
+from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid, out_of_range
 
 Cell = TypeVar("Cell")
 
@@ -144,7 +144,7 @@ def read_counters(device: Device, query: Any) -> Iterator[Any]:
 def write_register(device: Device, kind: int, message: Any) -> None:
     """Set one cell of a register, or all, which is only allowed to MODIFY."""
     types = device.info.message.type_info
-    register = _scalar(device, device.info.registers.find(message.register_id))
+    register = device.info.registers.find(message.register_id)
     value = decode_data(register.type_spec, types, message.data, register.label)
     control = device.control
     write_cells(
@@ -162,20 +162,17 @@ def read_registers(device: Device, query: Any) -> Iterator[Any]:
         return [one(name, index) for index in range(device.info.registers.by_name[name].size)]
 
     for register in device.info.registers.chosen(query.register_id):
-        if query.register_id:
-            _scalar(device, register)
-        elif not is_scalar(register.type_spec, types):
+        try:
+            widths(register.type_spec, types)
+        except Refusal:
+            if query.register_id:
+                raise
             continue
-        for index, word in cells_of(register, query.register_id, query, one, several):
+        for index, cell in cells_of(register, query.register_id, query, one, several):
             entry = p4runtime_pb2.RegisterEntry(register_id=register.id, index=index)
-            encode_data(register.type_spec, types, iter([word]), entry.data)
+            words = words_of(cell, register.type_spec, types)
+            encode_data(register.type_spec, types, words, entry.data)
             yield entry
-
-
-def _scalar(device: Device, register: RegisterInfo) -> RegisterInfo:
-    if not is_scalar(register.type_spec, device.info.message.type_info):
-        raise unimplemented(f"{register.label}: cells that are not one number")
-    return register
 
 
 # -- meters

@@ -5,6 +5,7 @@ words only; a struct, tuple or header is its fields one after the other.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from weft.base.errors import refuse
@@ -30,14 +31,9 @@ def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth
         case "bool":
             message.bool = bool(next(words))
         case "tuple" | "struct":
-            members = spec.tuple.members
-            if kind == "struct":
-                members = [
-                    member.type_spec for member in _named(types.structs, spec.struct.name).members
-                ]
             filled = getattr(message, kind)
             filled.SetInParent()
-            for member in members:
+            for member in _members(spec, types):
                 encode_data(member, types, words, filled.members.add(), depth + 1)
         case "header":
             message.header.is_valid = True
@@ -58,7 +54,8 @@ def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth
 
 
 def decode_data(spec: Any, types: Any, message: Any, what: str, depth: int = 0) -> int:
-    """Return the number that a ``P4Data`` of a scalar type is, unsigned as in the data plane.
+    """Return the number that a ``P4Data`` is, unsigned as in the data plane: of a struct or tuple
+    its members' bits, the first one highest.
 
     Raises Refusal: INVALID_ARGUMENT if it is of another type, OUT_OF_RANGE, UNIMPLEMENTED.
     """
@@ -71,12 +68,24 @@ def decode_data(spec: Any, types: Any, message: Any, what: str, depth: int = 0) 
         return decode_data(original, types, message, what, depth + 1)
     given = message.WhichOneof("data")
     wanted = "enum_value" if kind == "serializable_enum" else kind
-    if kind not in ("bitstring", "bool", "serializable_enum"):
+    if kind not in ("bitstring", "bool", "serializable_enum", "struct", "tuple"):
         raise unimplemented(f"{what}: data of type {kind or 'none'} is not supported")
     if given != wanted:
         raise invalid(f"{what}: takes a {wanted}, not {given or 'nothing'}")
     if kind == "bool":
         return int(message.bool)
+    if kind in ("struct", "tuple"):
+        members, values = _members(spec, types), getattr(message, kind).members
+        refuse(
+            len(values) != len(members),
+            f"{what}: takes a {kind} of {len(members)} members, not {len(values)}",
+            invalid,
+        )
+        result = 0
+        for member, value in zip(members, values, strict=True):
+            result <<= sum(widths(member, types, depth + 1))
+            result |= decode_data(member, types, value, what, depth + 1)
+        return result
     if kind == "serializable_enum":
         enum = _named(types.serializable_enums, spec.serializable_enum.name)
         return bytestrings.decode(message.enum_value, _width(enum.underlying_type), what)
@@ -103,16 +112,53 @@ def _width(spec: Any) -> int:
     return int(spec.bitwidth)
 
 
-def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
-    """Return whether a type is one number, which a register's cell can hold."""
+def widths(spec: Any, types: Any, depth: int = 0) -> list[int]:
+    """Return the bits of each number that a type consists of, as a register's cell holds them.
+
+    Raises Refusal: UNIMPLEMENTED for types that no cell can hold, INVALID_ARGUMENT for wrong ones.
+    """
+    found = list(islice(_widths(spec, types, depth), MOST_BITS + 1))
+    refuse(sum(found) > MOST_BITS or len(found) > MOST_BITS, "P4Info: a type is too wide", invalid)
+    return list(filter(None, found))
+
+
+def _widths(spec: Any, types: Any, depth: int) -> Iterator[int]:
     _check_depth(depth)
     kind = spec.WhichOneof("type_spec")
-    if kind == "new_type":
-        original = _original(types, spec.new_type.name)
-        return original is None or is_scalar(original, types, depth + 1)
-    if kind == "bitstring":
-        return spec.bitstring.WhichOneof("type_spec") in ("bit", "int")
-    return kind in ("bool", "serializable_enum")
+    bits = spec.bitstring.WhichOneof("type_spec")
+    if kind == "new_type" and (original := _original(types, spec.new_type.name)) is not None:
+        yield from _widths(original, types, depth + 1)
+    elif kind == "new_type":
+        yield types.new_types[spec.new_type.name].translated_type.sdn_bitwidth
+    elif bits in ("bit", "int"):
+        yield _width(getattr(spec.bitstring, bits))
+    elif kind in ("struct", "tuple"):
+        yield 0  # so that those of nothing count
+        for member in _members(spec, types):
+            yield from _widths(member, types, depth + 1)
+    elif kind == "serializable_enum":
+        enum = _named(types.serializable_enums, spec.serializable_enum.name)
+        yield _width(enum.underlying_type)
+    elif kind == "bool":
+        yield 1
+    else:
+        raise unimplemented(f"cells of type {kind or 'none'} are not supported")
+
+
+def words_of(number: int, spec: Any, types: Any) -> Iterator[int]:
+    """Return the words that a cell consists of."""
+    words: list[int] = []
+    for width in reversed(widths(spec, types)):
+        words.append(number & ((1 << width) - 1))
+        number >>= width
+    return reversed(words)
+
+
+def _members(spec: Any, types: Any) -> list[Any]:
+    """Return the types of the members of a tuple or struct."""
+    if spec.WhichOneof("type_spec") == "tuple":
+        return list(spec.tuple.members)
+    return [member.type_spec for member in _named(types.structs, spec.struct.name).members]
 
 
 def _check_depth(depth: int) -> None:

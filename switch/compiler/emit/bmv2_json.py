@@ -16,7 +16,7 @@ from weft.switch.compiler.emit.primitives import (
     hexadecimal,
     operand,
 )
-from weft.switch.compiler.types import base_type, scalar_width
+from weft.switch.compiler.types import resolved, size_in_bits
 
 VERSION = [2, 23]
 COMPILER = "weft p4c"
@@ -351,7 +351,7 @@ _FIELDS: dict[str, Callable[[Any, dict[str, int]], Json]] = {
     },
     "register_arrays": lambda model, ids: {
         "size": model.size,
-        "bitwidth": scalar_width(base_type(model.type)) if model.type else 0,
+        "bitwidth": size_in_bits(resolved(model.type)) if model.type else 0,
     },
     "calculations": lambda model, ids: {
         "algo": model.algorithm,

@@ -1,5 +1,5 @@
-"""What deparsers and controls of checksums may do besides calls, which are all that BMv2 has for
-them: in the plain form of the engine, and on BMv2."""
+"""What BMv2 has no word for: more than calls in deparsers and controls of checksums, registers of
+structs. In the plain form of the engine, and on BMv2."""
 
 from __future__ import annotations
 
@@ -96,6 +96,24 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         ["0007000501eeff", "0102feff09eeff", "0207fdff01eeff"],
     ),
 }
+REGISTERS = """s_t s; r.read(s, 0); bool known; q.read(known, 1);
+    if (known) {
+        hdr.k.v = s.x; hdr.h.b = (bit<8>)(bit<1>)s.y << 7; hdr.h.b[3:0] = s.t[0] ++ 1w0;
+        if (s.i.n == -3 && s.t[1] == -2 && s.f == F.y && s.a[1] == 77 && s.i.y) { hdr.h.c = 1; }
+    }
+    r.write(0, { hdr.h.a + 5, hdr.h.a == 1, { -3, true }, F.y, { hdr.h.a, 77 }, { 5, -2 } });
+    q.write(1, true); tuple<bit<8>> t = { 4 }; o.write(2, t); o.read(t, 2);
+    hdr.h.c[10:8] = t[0][2:0];
+"""
+CASES["registers of structs, tuples and bool"] = (
+    {
+        "types": f"""{TYPES} enum bit<8> F {{ x = 1, y = 200 }} struct i_t {{ int<5> n; bool y; }}
+        struct s_t {{ bit<8> x; bool y; i_t i; F f; bit<8>[2] a; tuple<bit<3>, int<4>> t; }}""",
+        "locals": "register<s_t>(4) r; register<bool>(2) q; register<tuple<bit<8>>>(3) o;",
+        "ingress": f"sm.egress_spec = 1; {REGISTERS}",
+    },
+    ["0002040009eeff", "010a040105eeff", "028a040106eeff"],
+)
 
 
 def parts_of(name: str) -> dict[str, str]:
@@ -117,7 +135,7 @@ def test_lists_that_are_more_than_calls_are_code(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["another order", "after exit in an action"])
+@pytest.mark.parametrize("name", ["another order", "after exit in an action", *list(CASES)[-1:]])
 def test_bmv2_sends_the_same(tmp_path: Path, name: str) -> None:
     require_bmv2()
     program = compiled(tmp_path, **parts_of(name)).bmv2_json
@@ -135,6 +153,8 @@ def test_what_such_code_cannot_do_is_said(tmp_path: Path) -> None:
             "types": "header h_t { bit<8> a; bit<64> b; }",
             "update": "update_checksum(true, { hdr.h.a + 1 }, hdr.h.b, HashAlgorithm.identity);",
         },
+        "a register of header h_t": {"locals": "register<h_t>(1) r;"},
+        "a register of error": {"locals": "register<error>(1) r;"},
         "outside of all controls": {
             "declarations": "action leave() { exit; }",
             "egress_locals": "table t { actions = { leave; } }",

@@ -349,8 +349,9 @@ def test_a_warning_says_where_and_what(tmp_path: Path) -> None:
             "@brief takes one string",
         ),
         (
-            {"locals": "register<bool>(4) r;", "ingress": "r.write(0, true);"},
-            "not supported: a register of bool; it holds bit<N>, int<N> or an enum (BMv2)",
+            {"locals": "register<h_t>(4) r;", "ingress": "r.write(0, hdr.h);"},
+            "not supported: a register of header h_t; it holds numbers, bool, enums, and structs, "
+            "tuples and arrays of those",
         ),
     ],
 )

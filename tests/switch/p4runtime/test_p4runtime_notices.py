@@ -33,7 +33,7 @@ from tests.support.p4runtime_support import (
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.messages import p4data_pb2, p4info_pb2, p4runtime_pb2, p4types_pb2
 from weft.switch.p4runtime import bytestrings
-from weft.switch.p4runtime.data_values import decode_data, encode_data
+from weft.switch.p4runtime.data_values import decode_data, encode_data, widths, words_of
 from weft.switch.p4runtime.digests import Digests, Limits
 from weft.switch.p4runtime.local import LocalError, LocalSwitch
 from weft.switch.p4runtime.notifications import pack, unpack
@@ -624,6 +624,9 @@ def test_data_of_any_type_is_encoded_by_its_type() -> None:
     assert data == expected
 
 
+PAIR = "members { bitstring { int { bitwidth: 4 } } } members { bool {} }"
+
+
 def test_numbers_of_any_type_are_decoded_by_their_type() -> None:
     types = p4info_pb2.P4Info().type_info
     types.new_types["port_t"].translated_type.sdn_bitwidth = 12
@@ -646,7 +649,14 @@ def test_numbers_of_any_type_are_decoded_by_their_type() -> None:
         ("bitstring { int {} }", r"bitstring: '\x00'", "INVALID_ARGUMENT"),
         ("bool {}", "bool: true", 1),
         ("bool {}", "", "INVALID_ARGUMENT"),
-        ("tuple {}", "tuple {}", "UNIMPLEMENTED"),
+        ("enum { name: 'kind_t' }", "enum: 'A'", "UNIMPLEMENTED"),
+        (
+            f"tuple {{ {PAIR} }}",
+            r"tuple { members { bitstring: '\xff' } members { bool: true } }",
+            0x1F,
+        ),
+        (f"tuple {{ {PAIR} }}", r"tuple { members { bitstring: '\x05' } }", "INVALID_ARGUMENT"),
+        (f"tuple {{ {PAIR} }}", "tuple { members {} members {} }", "INVALID_ARGUMENT"),
     ):
         typed = text_format.Parse(spec, p4types_pb2.P4DataTypeSpec())
         message = text_format.Parse(data, p4data_pb2.P4Data())
@@ -655,6 +665,23 @@ def test_numbers_of_any_type_are_decoded_by_their_type() -> None:
         except Refusal as refusal:
             found = code_pb2.Code.Name(refusal.code)
         assert found == wanted, (spec, data)
+        if isinstance(found, int) and "new_type" not in spec:
+            again = p4data_pb2.P4Data()
+            encode_data(typed, types, words_of(found, typed, types), again)
+            assert again == message
+
+
+def test_types_of_a_hostile_p4info_have_no_widths() -> None:
+    types = p4info_pb2.P4Info().type_info
+    for depth in range(15):
+        for name in ("a", "b", "c", "d"):
+            member = types.structs[f"s{depth}"].members.add(name=name)
+            member.type_spec.struct.name = f"s{depth + 1}"
+    types.structs["s15"].SetInParent()
+    spec = p4types_pb2.P4DataTypeSpec()
+    spec.struct.name = "s0"
+    with pytest.raises(Refusal, match="too wide"):
+        widths(spec, types)
 
 
 @given(st.lists(st.text(min_size=1, max_size=4) | st.integers(0, 9).map(str), max_size=20))

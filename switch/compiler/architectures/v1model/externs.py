@@ -8,17 +8,20 @@ from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import control_name
+from weft.switch.compiler.architectures.v1model.registers import (
+    cell_width,
+    fits_cell,
+    packed,
+    unpacked,
+)
 from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers
 from weft.switch.compiler.lower.externs import ExternCall, ExternLowering, ExternObject
 from weft.switch.compiler.lower.storage import ExternInstance, FieldPlace, Place
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
-    EnumType,
-    IntType,
     StructType,
     Type,
-    base_type,
     resolved,
     scalar_width,
 )
@@ -115,10 +118,7 @@ class V1ModelExterns(ExternLowering):
             ("meter", "execute_meter"): self._execute_meter,
             ("direct_meter", "read"): self._read_meter,
             ("register", "read"): self._read_register,
-            ("register", "write"): lambda call, base: do(
-                "register_write", ir.Reference("register_array", base.name),
-                call.number("index"), call.number("value"),
-            ),
+            ("register", "write"): self._write_register,
         }  # fmt: skip
         self.objects |= {
             "counter": self._counter,
@@ -152,8 +152,9 @@ class V1ModelExterns(ExternLowering):
         content = made.kind.arguments[0]
         register = ir.LoweredRegister(*made.common, made.size(), content)
         made.fail_if(
-            not isinstance(base_type(content), (BitType, IntType, EnumType)),
-            f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum (BMv2)",
+            not fits_cell(content),
+            f"not supported: a register of {content}; it holds numbers, bool, enums, and structs, "
+            "tuples and arrays of those",
         )
         return _added(self.program.registers, register)
 
@@ -313,6 +314,22 @@ class V1ModelExterns(ExternLowering):
 
     def _read_register(self, call: ExternCall, base: ExternInstance) -> None:
         register, index = ir.Reference("register_array", base.name), call.number("index")
-        self.into_result(
-            call, lambda field: self.writer.do("register_read", field, register, index)
-        )
+
+        def read(field: ir.HeaderField) -> None:
+            self.writer.do("register_read", field, register, index)
+
+        argument = call.target.argument("result")
+        if scalar_width(type_of(argument)) is not None:
+            self.into_result(call, read)
+            return
+        place = self.expressions.place(argument, call.env)
+        cell = self.writer.temporary_field(BitType(cell_width(type_of(argument))), "cell")
+        read(cell.field)
+        self.places.assign(place, unpacked(cell.field, type_of(argument)), call.node)
+
+    def _write_register(self, call: ExternCall, base: ExternInstance) -> None:
+        register, index = ir.Reference("register_array", base.name), call.number("index")
+        value = call.target.argument("value")
+        items = self.expressions.numbers(value, call.env)
+        number = items[0][0] if len(items) == 1 else packed(items)
+        self.writer.do("register_write", register, index, number)
