@@ -20,7 +20,7 @@ from weft.base.outputs import Unfinished, communicate, kill, killed
 from weft.cli.completion import candidates, examples, link_example
 from weft.cli.load import load
 from weft.cli.terminals import open_panes
-from weft.controller.bmv2_cli.run import run_command
+from weft.controller.bmv2_cli.run import completions, run_command
 from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.client import Session
 from weft.controller.inspection import Inspector
@@ -147,8 +147,7 @@ class Prompt(CommandLine):
         """cli SWITCH COMMAND: a command of BMv2's simple_switch_CLI, as cli s1 show_tables; cli
         SWITCH help lists them."""
         name, *words = self._words(line, "cli SWITCH COMMAND, as cli s1 show_tables", 2, None)
-        switch = self._running.choose([name])[name]
-        with closing(Session(name, switch.device_id, switch.address, election_id=None)) as session:
+        with closing(self._session(name)) as session:
             for answer in run_command(CommandSwitch(session), " ".join(words)):
                 self._say(answer)
 
@@ -272,6 +271,18 @@ class Prompt(CommandLine):
             return [name for name in inspector.tables if name.startswith(text)]
         return []
 
+    def complete_cli(self, text: str, line: str, begin: int, end: int) -> list[str]:
+        """Return the switches, then commands, then the names of the switch's program."""
+        before, _, word = line[:end].rpartition(" ")
+        _, *words = before.split()
+        if len(words) < 2:
+            return self.completedefault(text, line, begin, end)
+        name, *words = words
+        with suppress(WeftError), closing(self._session(name)) as session:
+            offered = completions(CommandSwitch(session).program, words, word)
+            return [each[len(word) - len(text) :] for each in offered]
+        return []
+
     def complete_load(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Return the programs and folders that begin so; then switches."""
         before, word = line[:end].rsplit(" ", 1)
@@ -334,6 +345,10 @@ class Prompt(CommandLine):
         enough = len(words) >= least and (most is None or len(words) <= most)
         _check(enough, f"{usage.split()[0]} {line}", usage)
         return words
+
+    def _session(self, name: str) -> Session:
+        switch = self._running.choose([name])[name]
+        return Session(name, switch.device_id, switch.address, election_id=None)
 
     def _inspector(self, name: str) -> Inspector:
         switch = self._running.choose([name])[name]

@@ -75,12 +75,15 @@ def commands_of(text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def completions(program: ProgramView, words: Sequence[str], beginning: str) -> list[str]:
-    """Return what may stand behind the words of a command, of what begins so: commands, or names
-    of the program, whole or their last parts."""
+    """Return what may stand behind the words of a command, of what begins so: commands, names of
+    the program, whole or their last parts, or the ``=>`` behind the keys of an entry."""
     if not words or words[0] == "help":
         return [name for name in COMMANDS if name.startswith(beginning)]
     command, at = COMMANDS.get(words[0]), len(words) - 1
     if command is None or at >= len(command.kinds):
+        with suppress(CommandError):
+            if words[0] == "table_add" and at == 2 + len(program.table(words[1]).key):
+                return ["=>"]
         return []
     names = program.names(command.kinds[at])
     if command.kinds[at] == "action" and command.kinds[0] == "table":

@@ -79,6 +79,10 @@ def test_the_prompt_says_what_is_wrong_and_goes_on(
     assert prompt.completedefault("r", f"{line}r", len(line), len(line) + 1) == ["rewrite"]
     assert prompt.completedefault("sel", "table_dump sel", 11, 14) == ["selector_table"]
     assert prompt.completedefault("", "table_delete exact_table ", 25, 25) == []
+    line = "table_add exact_table send 1 "
+    assert prompt.completedefault("", line, len(line), len(line)) == []
+    line += "1 "
+    assert prompt.completedefault("", line, len(line), len(line)) == ["=>"]
     session.close()
 
 
