@@ -63,6 +63,8 @@ class Surroundings:
     now_us: int = 0
     """The time since the switch started."""
     most_passes: int = MOST_PASSES
+    cpu_port: int | None = None
+    """The controller's."""
     has_port: Callable[[int], bool] = lambda port: True
 
 

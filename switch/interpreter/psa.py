@@ -20,7 +20,7 @@ from weft.switch.interpreter.parsing import deparse, headers_of
 from weft.switch.interpreter.primitives import Primitives, Steps
 from weft.switch.interpreter.steps import Step
 
-PORT_RECIRCULATE = 0xFFFFFFFA
+PORT_RECIRCULATE, PORT_CPU = 0xFFFFFFFA, 0xFFFFFFFD
 PORT_BITS = 32
 RESUBMIT, RECIRCULATE, CLONE_I2E, CLONE_E2E = range(1, 5)
 """The field lists with what goes along on these paths."""
@@ -85,7 +85,8 @@ def ingress(passage: Passage, packet: Packet) -> Steps:
         if kind == RECIRCULATED:
             packet["ingress_port"] = PORT_RECIRCULATE
         yield passage.received(packet)
-        port, path = packet["ingress_port"], INGRESS_PATHS.get(kind, 0)
+        arrived, cpu = packet["ingress_port"], passage.around.cpu_port
+        port, path = PORT_CPU if arrived == cpu else arrived, INGRESS_PATHS.get(kind, 0)
         tell(packet, "ingress_parser_input", ingress_port=port, packet_path=path)
         yield from passage.parse(packet)
         tell(
@@ -114,9 +115,11 @@ def ingress(passage: Passage, packet: Packet) -> Steps:
             return
         yield Step("resubmitted", packet, {"field_list": RESUBMIT})
         passage.start_again(packet, RESUBMIT, RESUBMITTED)
-        packet["ingress_port"] = port
+        packet["ingress_port"] = arrived
     packet["mcast_grp"] = decided(packet, "ingress", "multicast_group")
     port = decided(packet, "ingress", "egress_port")
+    if port == PORT_CPU and cpu is not None:
+        port = cpu
     is_usual = port != passage.around.drop_port
     packet["egress_spec"] = port if is_usual else port + (1 << PORT_BITS)
     packet.frame = packet.payload
@@ -128,7 +131,8 @@ def egress(passage: Passage, packet: Packet, port: int, *, exists: bool) -> Step
     """Run egress, and clone, drop, recirculate or send the packet."""
     passage.count_pass()
     yield passage.begin_egress(packet, port)
-    number = port & ((1 << PORT_BITS) - 1)
+    is_cpu = port == passage.around.cpu_port
+    number = PORT_CPU if is_cpu else port & ((1 << PORT_BITS) - 1)
     path = EGRESS_PATHS.get(packet["instance_type"], NORMAL_UNICAST)
     tell(packet, "egress_parser_input", egress_port=number, packet_path=path)
     yield from passage.parse(packet, 1)

@@ -227,6 +227,8 @@ def decode_port(device: Device, what: str, data: bytes) -> int:
 def _data_plane_port(device: Device, what: str, port: int) -> int:
     if port == SDN_PORT_CPU and device.switch.cpu_port:
         return device.switch.cpu_port
+    if port in device.switch.pipelines[0].program.architecture.ports:
+        return port
     refuse(port >> PORT_BITS, f"{what}: port {port} does not fit bit<{PORT_BITS}>", invalid)
     return port
 

@@ -26,15 +26,15 @@ Sent = dict[int, list[bytes]]
 
 SCRIPT = """
 ip link set lo up
-simple_switch --use-files 0 {interfaces} --thrift-port 19090 \
+{target} --use-files 0 {interfaces} --thrift-port 19090 \
     --notifications-addr ipc://events.ipc program.json > bmv2.log 2>&1 &
 switch=$!
 echo $switch > pid
 for i in $(seq 100); do
-    echo help | simple_switch_CLI --thrift-port 19090 > /dev/null 2>&1 && break
+    echo help | {target}_CLI --thrift-port 19090 > /dev/null 2>&1 && break
     sleep 0.1
 done
-simple_switch_CLI --thrift-port 19090 < commands > cli.log 2>&1
+{target}_CLI --thrift-port 19090 < commands > cli.log 2>&1
 touch configured
 read finished
 kill $switch
@@ -42,9 +42,9 @@ wait $switch
 """
 
 
-def require_bmv2() -> None:
+def require_bmv2(target: str = "simple_switch") -> None:
     """Skip the test where BMv2 is missing or cannot have a namespace of its own."""
-    for name in ("simple_switch", "simple_switch_CLI"):
+    for name in (target, f"{target}_CLI"):
         if shutil.which(name) is None:
             pytest.skip(f"BMv2 ({name}) is not installed")
     if os.geteuid() != 0:
@@ -148,12 +148,13 @@ def run_bmv2(
     commands: str = "",
     ports: Sequence[int] = range(1, PORTS + 1),
     limit_s: float = 60.0,
+    target: str = "simple_switch",
 ) -> Sent:
     """What simple_switch sends on each port; ends when ``count`` frames are out and no more come,
     or after ``limit_s`` seconds.
 
     ``arrivals`` are frames by port, with the milliseconds at which they come; they come once the
-    switch is configured. ``commands`` are for simple_switch_CLI.
+    switch, which is one of BMv2's, is configured. ``commands`` are for its CLI.
     """
     (folder / "program.json").write_text(program)
     (folder / "commands").write_text(f"set_queue_depth 10000\n{commands}\n")
@@ -169,7 +170,7 @@ def run_bmv2(
         feeding = (pipe, folder / "configured", pcap_records(arrivals[port]))
         threading.Thread(target=feed, args=feeding, daemon=True).start()
     process = subprocess.Popen(
-        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
+        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces, target=target)],
         cwd=folder,
         stdin=subprocess.PIPE,
     )

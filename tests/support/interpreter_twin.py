@@ -71,6 +71,14 @@ class Twin:
         around = Surroundings(
             drop_port=dataplane.drop_port,
             priorities=dataplane.memory.priorities,
+            cpu_port=next(
+                (
+                    port
+                    for port in range(dataplane.port_count)
+                    if dataplane.memory.port(number, port).cpu
+                ),
+                None,
+            ),
             has_port=lambda port: (
                 0 <= port < dataplane.port_count and bool(dataplane.memory.port(number, port).up)
             ),

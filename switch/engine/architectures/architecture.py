@@ -36,4 +36,6 @@ class EngineArchitecture:
     """Returns the source of ``pipeline(address, operation, switch, packet, other)``, the program's
     entry: see `weft.switch.engine.codegen.generate`."""
     prepare: Callable[[Json], None] = as_it_is
+    ports: frozenset[int] = frozenset()
+    """Ports that all switches have, whatever links there are."""
     """Puts primitives of simple_switch in place of the architecture's own words in a document."""

@@ -13,6 +13,9 @@ Json = Any
 BY_METADATA = {"psa_ingress_parser_input_metadata": PSA}
 """Architectures other than v1model, by a header that no others' programs have."""
 
+SPECIAL_PORTS = frozenset[int]().union(*(each.ports for each in BY_METADATA.values()))
+"""Ports beyond those of links that some architecture has."""
+
 
 def architecture_in(text: str) -> str:
     """Return the name of the architecture of a program's JSON text, "none" if it is no such."""

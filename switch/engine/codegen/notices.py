@@ -10,7 +10,7 @@ from weft.switch.engine.program.headers import Field
 from weft.switch.engine.program.program import Program, Table
 
 MORE = {
-    "weft.switch.engine.dataplane.layout": ("DIGEST",),
+    "weft.switch.engine.dataplane.layout": ("DIGEST", "PortRecord"),
     "weft.switch.engine.dataplane.runtime": (
         "close_record", "open_record", "put_record", "run_meter", "write_note",
     ),

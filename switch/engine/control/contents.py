@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from weft.base.errors import refuse
+from weft.switch.engine.architectures.registry import SPECIAL_PORTS
 from weft.switch.engine.control.entities import (
     CloneSession,
     Exact,
@@ -304,8 +305,9 @@ class Replication:
             TableFull,
         )
         for replica in new.replicas:
+            is_port = 0 <= replica.port < 512 or replica.port in SPECIAL_PORTS
             refuse(
-                not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16,
+                not is_port or not 0 <= replica.instance < 1 << 16,
                 f"{what}: {replica} is out of range (port 511, instance 65535)",
                 InvalidValue,
             )

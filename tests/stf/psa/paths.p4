@@ -1,7 +1,7 @@
 // All paths of packets: to a port, to a group, cloned, resubmitted, recirculated, dropped.
 #include "blocks.p4i"
 
-struct metadata_t { bit<16> told; }
+struct metadata_t { bit<16> told; bit<8> path; }
 struct told_t { bit<16> told; }
 
 parser IngressParse(
@@ -11,14 +11,15 @@ parser IngressParse(
         b.extract(hdr.ethernet);
         b.extract(hdr.asked);
         m.told = 0;
+        m.path = 0;
         transition select(istd.packet_path) {
             PSA_PacketPath_t.RESUBMIT: resubmitted;
             PSA_PacketPath_t.RECIRCULATE: recirculated;
             default: accept;
         }
     }
-    state resubmitted { m.told = again.told; transition accept; }
-    state recirculated { m.told = around.told; transition accept; }
+    state resubmitted { m.told = again.told; m.path = 5; transition accept; }
+    state recirculated { m.told = around.told; m.path = 6; transition accept; }
 }
 
 control In(
@@ -39,7 +40,7 @@ control In(
     }
     action again() { ostd.drop = false; ostd.resubmit = true; }
     table ways {
-        key = { hdr.asked.what: exact; istd.packet_path: exact @name("path"); }
+        key = { hdr.asked.what: exact; m.path: exact @name("path"); }
         actions = { deny; forward; copy; clone_and_forward; clone_and_drop; again; NoAction; }
         default_action = NoAction;
     }
@@ -71,14 +72,16 @@ parser OutParse(
         b.extract(hdr.ethernet);
         b.extract(hdr.asked);
         transition select(istd.packet_path) {
+            PSA_PacketPath_t.NORMAL_MULTICAST: copied;
             PSA_PacketPath_t.CLONE_I2E: from_ingress;
             PSA_PacketPath_t.CLONE_E2E: from_egress;
             default: usual;
         }
     }
-    state usual { m.told = normal.told; transition accept; }
-    state from_ingress { m.told = cloned.told; transition accept; }
-    state from_egress { m.told = cloned_again.told; transition accept; }
+    state usual { m.told = normal.told; m.path = 1; transition accept; }
+    state copied { m.told = normal.told; m.path = 2; transition accept; }
+    state from_ingress { m.told = cloned.told; m.path = 3; transition accept; }
+    state from_egress { m.told = cloned_again.told; m.path = 4; transition accept; }
 }
 
 control Out(
@@ -93,7 +96,7 @@ control Out(
         egress_drop(ostd);
     }
     table ways {
-        key = { hdr.asked.what: exact; istd.packet_path: exact @name("path"); }
+        key = { hdr.asked.what: exact; m.path: exact @name("path"); }
         actions = { mark; deny; clone; clone_and_drop; NoAction; }
         default_action = NoAction;
     }

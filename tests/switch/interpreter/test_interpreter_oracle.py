@@ -22,7 +22,9 @@ from weft.switch.stf import run as stf_run
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKET_TESTS = sorted((ROOT / "tests" / "stf").rglob("*.stf"))
-FOLDERS = [ROOT / "tests" / name for name in ("compiler_programs", "bmv2_programs", "programs")]
+FOLDERS = [
+    ROOT / "tests" / name for name in ("compiler_programs", "bmv2_programs", "programs", "stf/psa")
+]
 PROGRAMS = [path for folder in FOLDERS for path in sorted(folder.glob("*.p4"))]
 FABRIC = ROOT / "p4" / "fabric.p4"
 PORTS = 6
@@ -72,10 +74,13 @@ def compare(source: Path, seed: int, packets: int) -> None:
         before.switch.around.most_passes = MOST_PASSES
         try:
             steps = before.steps(port, frame, now_ns)
+            if number % 3 == 0:
+                controller.learn(steps)
+                before = Twin(switch, control)
+                before.switch.around.most_passes = MOST_PASSES
+                before.steps(port, frame, now_ns)
         except RunError:
             continue
-        if number % 3 == 0:
-            controller.learn(steps)
         switch.receive(0, port, [frame], now_ns)
         switch.transmit(now_ns)
         assert switch.missing() == {}

@@ -1,7 +1,8 @@
 """Lowering of deparsers: first all that they compute, then the headers that they emit.
 
 psa_switch runs each primitive of a deparser by itself, so that none can be jumped over: an
-assignment that only some packets reach becomes one of a chosen value.
+assignment that only some packets reach becomes one of a chosen value, and a checksum that they
+change gets its state back for the others.
 """
 
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from weft.switch.compiler.emit.primitives import flatten
 from weft.switch.compiler.lower.lower import PackageLowering
 from weft.switch.compiler.lower.storage import BlockInstance, LoweredValue
 from weft.switch.compiler.simplify import bodies, simplify
-from weft.switch.compiler.types import BOOL
+from weft.switch.compiler.types import BOOL, BitType
 
 EMIT = "emit"
 """What stands in a deparser's code where a header is emitted."""
+_COMPUTING = ("_Hash_", "_InternetChecksum_")
+_STATE = "_InternetChecksum_{}_state"
+_CHANGES = tuple(f"_InternetChecksum_{name}" for name in ("clear", "add", "subtract", "set_state"))
 
 
 class DeparserLowering:
@@ -61,40 +65,55 @@ class DeparserLowering:
         )
 
     def _chosen(self, item: ir.Code, condition: ir.LoweredExpression) -> list[ir.Code]:
-        """Return code with conditions put into assignments where all of it is assignments."""
+        """Return code that runs for all packets and does what it should for those that a condition
+        holds for; where that cannot be, the code as it is."""
         match item:
-            case ir.Branch() if all(map(_is_assignment, _all(item))):
+            case ir.Branch() if all(map(_can_be_chosen, _all(item))):
                 place = self.controls.writer.temporary_field(BOOL, "condition")
                 holds = arithmetic.both(condition, item.condition)
-                code: list[ir.Code] = [
-                    ir.Do("assign", (place.field, arithmetic.number(holds)), item.span)
-                ]
-                for side, truth in (
-                    (item.then, arithmetic.truth(place.field)),
-                    (
-                        item.otherwise,
-                        arithmetic.both(
-                            condition, arithmetic.negate(arithmetic.truth(place.field))
-                        ),
+                truth = arithmetic.truth(place.field)
+                return [
+                    ir.Do("assign", (place.field, arithmetic.number(holds)), item.span),
+                    *self._side(item.then, truth),
+                    *self._side(
+                        item.otherwise, arithmetic.both(condition, arithmetic.negate(truth))
                     ),
-                ):
-                    code += [each for inner in side for each in self._chosen(inner, truth)]
-                return code
-            case ir.Do() if condition != ir.Truth(True):
-                target, value = item.operands
-                chosen = ir.Choice(condition, value, target)
-                return [replace(item, operands=(target, chosen))]
+                ]
+            case ir.Do("assign", (target, value)) if condition != ir.Truth(True):
+                return [replace(item, operands=(target, ir.Choice(condition, value, target)))]
         return [item]
+
+    def _side(self, side: list[ir.Code], condition: ir.LoweredExpression) -> list[ir.Code]:
+        """Return the code of one side of a branch. Checksums that it changes get their state back
+        if the condition does not hold."""
+        before: list[ir.Code] = []
+        after: list[ir.Code] = []
+        for item in side:
+            if not isinstance(item, ir.Do) or item.operation not in _CHANGES:
+                continue
+            checksum = item.operands[0]
+            if any(isinstance(one, ir.Do) and one.operands[0] == checksum for one in before):
+                continue
+            old, new, kept = (
+                self.controls.writer.temporary_field(BitType(16), "sum").field for _ in range(3)
+            )
+            before.append(ir.Do(_STATE.format("get"), (checksum, old), item.span))
+            after += [
+                ir.Do(_STATE.format("get"), (checksum, new), item.span),
+                ir.Do("assign", (kept, ir.Choice(condition, new, old)), item.span),
+                ir.Do(_STATE.format("set"), (checksum, kept), item.span),
+            ]
+        return [*before, *(each for item in side for each in self._chosen(item, condition)), *after]
 
 
 def _is_emit(item: ir.Code) -> bool:
     return isinstance(item, ir.Do) and item.operation == EMIT
 
 
-def _is_assignment(item: ir.Code) -> bool:
-    """Return whether code is an assignment of a number, or a condition."""
+def _can_be_chosen(item: ir.Code) -> bool:
+    """Return whether code is a condition, an assignment of a number, or what only computes one."""
     if isinstance(item, ir.Do):
-        return item.operation == "assign"
+        return item.operation == "assign" or item.operation.startswith(_COMPUTING)
     return isinstance(item, ir.Branch)
 
 

@@ -16,7 +16,7 @@ from weft.switch.engine.dataplane.layout import (
     RESUBMITTED,
 )
 
-PORT_RECIRCULATE = 0xFFFFFFFA
+PORT_RECIRCULATE, PORT_CPU = 0xFFFFFFFA, 0xFFFFFFFD
 
 RESUBMIT, RECIRCULATE, CLONE_I2E, CLONE_E2E = FIELD_LISTS = range(1, 5)
 """The field lists of a program's JSON, with the metadata that goes with packets on these paths."""
@@ -48,6 +48,23 @@ def parse_packet_again(context, row, phv, state, registers):
     row.payload = row.frame + parsed
     row.payload_length = row.frame_length - parsed
     #: parsed
+
+
+@jit
+def is_cpu(context, switch, port):
+    """Whether a port is the controller's."""
+    if port < 0 or port >= context.port_count:
+        return False
+    return PortRecord(context.ports, switch * context.port_count + port).cpu != 0
+
+
+@jit
+def cpu_port(context, switch):
+    """The controller's port, or PSA's number of it where there is none."""
+    for port in range(context.port_count):
+        if is_cpu(context, switch, port):
+            return port
+    return {PORT_CPU}
 
 
 @jit
@@ -88,11 +105,14 @@ def pipeline(address, operation, switch, packet, other):
     if operation == RUN_INGRESS:
         if phv[INSTANCE_TYPE] == {RECIRCULATED}:
             phv[INGRESS_PORT] = {PORT_RECIRCULATE}
+        port = phv[INGRESS_PORT]
+        if is_cpu(context, switch, port):
+            port = {PORT_CPU}
         path = path_of(phv[INSTANCE_TYPE], {NORMAL_PATH})
-        phv[{ip_ingress_port}] = phv[INGRESS_PORT]
+        phv[{ip_ingress_port}] = port
         phv[{ip_packet_path}] = path
         parse_packet(context, words, phv, state, registers)
-        phv[{i_ingress_port}] = phv[INGRESS_PORT]
+        phv[{i_ingress_port}] = port
         phv[{i_packet_path}] = path
         phv[{i_ingress_timestamp}] = (state.now_ns - state.epoch_ns) // 1000
         phv[{i_parser_error}] = phv[PARSER_ERROR]
@@ -118,11 +138,15 @@ def pipeline(address, operation, switch, packet, other):
                 phv[R_RESUBMIT] = {RESUBMIT}
             phv[MCAST_GRP] = phv[{io_multicast_group}]
             phv[EGRESS_SPEC] = phv[{io_egress_port}]
-            if phv[EGRESS_SPEC] == DROP_PORT:
+            if phv[EGRESS_SPEC] == {PORT_CPU}:
+                phv[EGRESS_SPEC] = cpu_port(context, switch)
+            elif phv[EGRESS_SPEC] == DROP_PORT:
                 phv[EGRESS_SPEC] += 1 << 32  # a port like all others
         #: ingress end
         return 1
     port = phv[EGRESS_PORT] & 0xFFFFFFFF
+    if is_cpu(context, switch, port):
+        port = {PORT_CPU}
     path = path_of(phv[INSTANCE_TYPE], {UNICAST_PATH})
     phv[{ep_egress_port}] = port
     phv[{ep_packet_path}] = path
@@ -201,10 +225,16 @@ def pipeline(slot: Slot) -> str:
     return PIPELINE.format(
         paths="".join(lines), RESUBMIT=RESUBMIT, RECIRCULATE=RECIRCULATE, CLONE_I2E=CLONE_I2E,
         CLONE_E2E=CLONE_E2E, RECIRCULATED=RECIRCULATED, PORT_RECIRCULATE=PORT_RECIRCULATE,
+        PORT_CPU=PORT_CPU,
         NORMAL_PATH=NORMAL_PATH, UNICAST_PATH=UNICAST_PATH, **places,
     )  # fmt: skip
 
 
 PSA = EngineArchitecture(
-    "psa", ("parse", "parse_again"), ("deparse", "deparse_again"), pipeline, prepare
+    "psa",
+    ("parse", "parse_again"),
+    ("deparse", "deparse_again"),
+    pipeline,
+    prepare,
+    frozenset({PORT_RECIRCULATE}),
 )
