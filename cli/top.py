@@ -82,6 +82,18 @@ def loads_table(loads: Sequence[Load]) -> Table:
             f"{each.drops_per_s:,.0f}",
             f"{each.lost:,}",
         )
+        for queue in reversed(each.queues):
+            table.add_row(
+                f"  priority {queue.priority}",
+                format_rate(queue.bits_per_s),
+                "",
+                f"{queue.packets_per_s:,.0f}",
+                format_size(queue.queue_bytes),
+                format_size(queue.queue_peak_bytes),
+                f"{queue.drops:,}",
+                f"{queue.drops_per_s:,.0f}",
+                "",
+            )
     return table
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from weft.base.arguments import whole
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
+from weft.switch.priority_queues import check_priority_queues
 from weft.topo.network import (
     CPU_PORT,
     DEFAULT_QUEUE_BYTES,
@@ -13,9 +14,6 @@ from weft.topo.network import (
     Switch,
     Topology,
 )
-
-MOST_PRIORITY_QUEUES = 32
-"""The most queues of a port, as BMv2 has."""
 
 
 def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int, jitter_ns: int = 0) -> None:
@@ -65,6 +63,5 @@ def with_priority_queues(topology: Topology, queues: int) -> Topology:
     """Return the network with so many queues at each port of its switches, of priorities from 0 on.
     Raises InputError for a number that there cannot be."""
     queues = whole("priority queues", queues, "8")
-    if not 1 <= queues <= MOST_PRIORITY_QUEUES:
-        raise InputError(f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}")
+    check_priority_queues(queues)
     return replace(topology, priority_queues=queues)

@@ -16,6 +16,19 @@ FABRIC, PORTS, INTERFACE = "the fabric's program", "the switch's port", "the hos
 """By what directions of links are counted."""
 
 
+class PriorityQueueCounts(msgspec.Struct, forbid_unknown_fields=True):
+    """What the queue of a priority has counted since the network is up."""
+
+    priority: int
+    tx_packets: int
+    """Packets that the link has taken from it."""
+    tx_bytes: int
+    dropped: int
+    """Packets that it had no room for."""
+    max_bytes: int
+    """The most that waited in it."""
+
+
 class DirectionCounts(
     msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
 ):
@@ -39,6 +52,8 @@ class DirectionCounts(
     """Frames that the kernel did not take from the sending switch, as when the link is down."""
     not_read: int | None = None
     """Frames that the switch that receives did not read in time."""
+    queues: list[PriorityQueueCounts] = []
+    """The queues of the port that sends, by priority, if it has several."""
 
     @property
     def dropped(self) -> int:

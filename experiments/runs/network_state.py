@@ -14,6 +14,7 @@ from weft.experiments.results.network import (
     FABRIC,
     DirectionCounts,
     NetworkResults,
+    PriorityQueueCounts,
     SwitchState,
     TableSize,
 )
@@ -91,6 +92,12 @@ def _direction(
         queue_dropped=dropped,
         refused=sending.send_errors if sending and builtin else None,
         not_read=receiving.kernel_drops if receiving else None,
+        queues=[
+            PriorityQueueCounts(
+                each.priority, each.taken_packets, each.taken_bytes, each.drops, each.peak_bytes
+            )
+            for each in (sending.queues if sending else [])
+        ],
     )
 
 

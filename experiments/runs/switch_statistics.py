@@ -3,6 +3,19 @@
 import msgspec
 
 
+class QueueStatistics(msgspec.Struct, frozen=True):
+    """What the queue of a priority has counted since its switch started."""
+
+    priority: int
+    taken_packets: int
+    """Packets that the link has taken from it."""
+    taken_bytes: int
+    drops: int
+    """Packets that it had no room for."""
+    peak_bytes: int
+    """The most that waited in it."""
+
+
 class PortStatistics(msgspec.Struct, frozen=True):
     """What a port has counted since its switch started. BMv2's ports only know their drops."""
 
@@ -21,6 +34,8 @@ class PortStatistics(msgspec.Struct, frozen=True):
     """Frames that the kernel dropped because nobody had read the earlier ones."""
     send_errors: int = 0
     """Frames that the kernel refused to send."""
+    queues: list[QueueStatistics] = []
+    """Its queues by priority, if it has several."""
 
 
 class SwitchStatistics(msgspec.Struct, frozen=True):

@@ -251,7 +251,7 @@ def debug(
     """Debug a v1model program: stop at lines, states, tables and actions; step; look at headers,
     metadata and variables, and change them."""
     from weft.switch.commands import debug as debug_command
-    from weft.switch.engine.switches import check_priority_queues
+    from weft.switch.priority_queues import check_priority_queues
 
     check_priority_queues(priority_queues)
     source, debugger = debug_command.load(

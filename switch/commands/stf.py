@@ -12,7 +12,7 @@ from rich.console import Console
 from weft.base import files
 from weft.base.errors import InputError
 from weft.switch.engine.program.errors import ProgramError
-from weft.switch.engine.switches import check_priority_queues
+from weft.switch.priority_queues import check_priority_queues
 from weft.switch.stf import Report, read_test, run_test
 
 MOST_JSON_BYTES = 256 << 20

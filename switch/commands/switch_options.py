@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from weft.base import VERSION
 from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
-from weft.switch.engine.dataplane.layout import MOST_PRIORITY_QUEUES
+from weft.switch.priority_queues import MOST_PRIORITY_QUEUES
 from weft.switch.realtime.config import MOST_PORT
 
 SWITCH = "--switch"

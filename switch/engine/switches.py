@@ -15,13 +15,15 @@ from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.codegen.traced import Legend
 from weft.switch.engine.control.entities import Event
 from weft.switch.engine.control.memory import Memory, SwitchState
+from weft.switch.engine.control.port_queues import QueueChange, change_queues
 from weft.switch.engine.control.state import SwitchControl
-from weft.switch.engine.dataplane import events, pipeline, queues, telemetry
+from weft.switch.engine.dataplane import events, pipeline, pool, queues, scheduling, telemetry
 from weft.switch.engine.dataplane import layout as at
 from weft.switch.engine.dataplane.layout import SwitchRecord
 from weft.switch.engine.dataplane.outbox import Outbox
 from weft.switch.engine.program.words import signed
 from weft.switch.engine.trace.tracer import Tracer
+from weft.switch.priority_queues import check_priority_queues
 
 MOST_PASSES = 1 << 15
 """So many passes through a pipeline may happen at one time: packets may multiply without end."""
@@ -44,15 +46,9 @@ class Queue:
     rate_bps: int = 0
     delay_ns: int = 0
     limit_bytes: int = 1 << 30
-    limit_packets: int = 1 << 20
+    limit_packets: int = at.NO_LIMIT_PACKETS
     loss: float = 0.0
     jitter_ns: int = 0
-
-
-def check_priority_queues(queues: int) -> None:
-    """Raise InputError for a number of queues that a port cannot have."""
-    if not 1 <= queues <= at.MOST_PRIORITY_QUEUES:
-        raise InputError(f"{queues} priority queues: a port has 1 to {at.MOST_PRIORITY_QUEUES}")
 
 
 @dataclass(frozen=True)
@@ -110,6 +106,7 @@ class Dataplane:
         self.memory = Memory(switches, ports, packets, buffers, frame_bytes, priority_queues)
         self.context, self.switches = self.memory.context, self.memory.switches
         self.ports, self.port = self.memory.ports, self.memory.port
+        self.queues_of = self.memory.queues_of
         self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
         self._controls: WeakValueDictionary[int, SwitchControl] = WeakValueDictionary()
@@ -141,7 +138,8 @@ class Dataplane:
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
         """Bring a port up with the link behind it."""
         row = self.memory.port(switch, port)
-        row.limit_bytes, row.limit_packets = queue.limit_bytes, queue.limit_packets
+        bounds = QueueChange(packets=queue.limit_packets, bytes=queue.limit_bytes)
+        change_queues(row, self.queues_of(switch, port), bounds)
         self.set_figures(switch, port, queue)
         row.up = 1
 
@@ -201,6 +199,10 @@ class Dataplane:
         row = self.memory.port(switch, port)
         row.rate_bps, row.remainder = rate_bps, 0
 
+    def hold(self, switch: int, port: int, priority: int, until_ns: int) -> None:
+        """Let a port's link take nothing from its queue of a priority until a time."""
+        scheduling.hold(self.context, switch * self.port_count + port, priority, until_ns)
+
     def set_figures(self, switch: int, port: int, queue: Queue) -> None:
         """Let a port's link go on with another rate, delay, jitter and loss."""
         row = self.memory.port(switch, port)
@@ -222,9 +224,7 @@ class Dataplane:
 
     def clear_depths(self) -> None:
         """Start the statistics of queues' depths anew."""
-        self.memory.depths[self.ports.up != 0] = 0
-        counted = self.ports.counted
-        counted.queue_peak_packets = counted.queue_peak_bytes = 0
+        self.memory.clear_depths()
 
     def control(self, switch: int, name: str = "") -> SwitchControl:
         """Return a new control side of a switch."""
@@ -453,7 +453,7 @@ class Dataplane:
                     int(words.departure_ns),
                 )
             )
-            queues.release(self.context, packet)
+            pool.release(self.context, packet)
         self._after(now_ns)
         return departures
 
@@ -463,7 +463,7 @@ class Dataplane:
 
     def deadline(self) -> int | None:
         """Return when `transmit` has something to do next, or None."""
-        time = queues.next_deadline(self.context)
+        time = scheduling.next_deadline(self.context)
         return None if time == at.NONE else int(time)
 
     def _after(self, now_ns: int) -> None:

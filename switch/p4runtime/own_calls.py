@@ -13,13 +13,18 @@ from typing import Any
 
 from weft.base import documents
 from weft.base.errors import refuse
+from weft.switch.engine.control.port_queues import QueueChange, change_queues, queue_figures
+from weft.switch.engine.dataplane.layout import NEVER_NS, QueueRecord
 from weft.switch.engine.switches import Queue
+from weft.switch.engine.trace.entries import no_queue
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.refusals import exhausted, invalid, not_found, unimplemented
 
 MOST_BYTES = 1 << 20
 MOST_RATE = 10**9
 """The most packets a second, and in a queue."""
+MOST_WEIGHT = 1 << 16
+MOST_PAUSE_US = 10**12
 
 
 def asked(name: str, arguments: Mapping[str, Any]) -> bytes:
@@ -87,30 +92,66 @@ def _ports(device: Device) -> list[dict[str, Any]]:
 def _set_queue(
     device: Device,
     port: int | None = None,
+    priority: int | None = None,
     packets: int | None = None,
     rate_pps: int | None = None,
+    weight: int | None = None,
 ) -> None:
-    """Bound the queues of a port, or of all ports, by packets, and how many packets a second leave
-    it (0: as many as its link takes)."""
+    """Let figures hold for the queue of a priority, or all queues, of a port, or of all ports: how
+    many packets it holds, how many packets a second leave it (0: as many as the link takes), and
+    its weight among queues that have one (0: it has none)."""
     switch = device.switch
-    for what, number in (("packets", packets), ("rate_pps", rate_pps)):
-        if number is not None and not (isinstance(number, int) and 0 <= number <= MOST_RATE):
-            raise invalid(f"{what}: {number!r} is no whole number from 0 to {MOST_RATE}")
-    if port is not None and port not in switch.ports:
-        ports = ", ".join(map(str, switch.ports)) or "none"
-        raise not_found(f"there is no port {port}; ports are {ports}")
-    rows = [
-        switch.host.port(switch.switch, each) for each in (switch.ports if port is None else [port])
+    for what, number, most in (
+        ("packets", packets, MOST_RATE), ("rate_pps", rate_pps, MOST_RATE),
+        ("weight", weight, MOST_WEIGHT),
+    ):  # fmt: skip
+        if number is not None and not (isinstance(number, int) and 0 <= number <= most):
+            raise invalid(f"{what}: {number!r} is no whole number from 0 to {most}")
+    change = QueueChange(packets, None if packets is None else Queue.limit_bytes, rate_pps, weight)
+    places = [
+        (_queues_of(device, each, priority), switch.host.port(switch.switch, each))
+        for each in (switch.ports if port is None else [port])
     ]
 
-    def change() -> None:
-        for row in rows:
-            if packets is not None:
-                row.limit_packets, row.limit_bytes = packets, Queue.limit_bytes
-            if rate_pps is not None:
-                row.packet_ns = 1_000_000_000 // rate_pps if rate_pps else 0
+    def carry_out() -> None:
+        for queues, row in places:
+            change_queues(row, queues, change)
 
-    switch.host.at_once(change)
+    switch.host.at_once(carry_out)
+
+
+def _queues_of(device: Device, port: int, priority: int | None) -> list[QueueRecord]:
+    """Return the queues of a port, or the one of a priority; raises Refusal."""
+    switch = device.switch
+    if port not in switch.ports:
+        ports = ", ".join(map(str, switch.ports)) or "none"
+        raise not_found(f"there is no port {port}; ports are {ports}")
+    queues = switch.host.queues_of(switch.switch, port)
+    if priority is None:
+        return queues
+    if not (isinstance(priority, int) and 0 <= priority < len(queues)):
+        raise not_found(f"there is no queue: {no_queue(priority, len(queues))}")
+    return [queues[priority]]
+
+
+def _pause_queue(device: Device, port: int, priority: int, time_us: int | None = None) -> None:
+    """Let the link of a port take nothing from the queue of a priority, for a time, 0 to end a
+    pause, or until then."""
+    host, number = device.switch.host, device.switch.switch
+    _queues_of(device, port, priority)
+    if time_us is not None and not (isinstance(time_us, int) and 0 <= time_us <= MOST_PAUSE_US):
+        raise invalid(f"time_us: {time_us!r} is no whole number from 0 to {MOST_PAUSE_US}")
+
+    def carry_out() -> None:
+        until_ns = NEVER_NS if time_us is None else host.clock_ns() + 1000 * time_us
+        host.hold(number, port, priority, until_ns)
+
+    host.at_once(carry_out)
+
+
+def _queues(device: Device, port: int) -> list[dict[str, Any]]:
+    """Return what holds for the queues of a port, what waits there and what they have counted."""
+    return queue_figures(_queues_of(device, port, None))
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
@@ -120,4 +161,6 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "clock": _clock,
     "ports": _ports,
     "set_queue": _set_queue,
+    "pause_queue": _pause_queue,
+    "queues": _queues,
 }

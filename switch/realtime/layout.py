@@ -48,8 +48,6 @@ class SocketRecord(Record):
     blocked: int
     """1 while the kernel takes no more: the port's packets stay in its queue, and the loop waits
     until the socket can be written to."""
-    limit_packets: int
-    """What each queue of a blocked port held at most before."""
     line: int
     """The port index over which what comes in goes first, for its delay, or NONE."""
 

@@ -31,13 +31,9 @@ from weft.switch.engine.dataplane.layout import (
     SwitchRecord,
 )
 from weft.switch.engine.dataplane.pipeline import ingest
-from weft.switch.engine.dataplane.queues import (
-    next_deadline,
-    put_on_link,
-    reschedule,
-    take_buffer,
-    take_packet,
-)
+from weft.switch.engine.dataplane.pool import take_buffer, take_packet
+from weft.switch.engine.dataplane.queues import put_on_link
+from weft.switch.engine.dataplane.scheduling import next_deadline, reschedule
 from weft.switch.engine.dataplane.telemetry import count_load
 from weft.switch.engine.native.compiled import entry, int64_view, jit, uint8_view
 from weft.switch.realtime.durations import STOOD_NS, count_duration

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from weft.base.errors import InputError, RunError, refuse
 from weft.base.libc import wake_in_time
 from weft.switch.engine.codegen.loading import Pipeline
+from weft.switch.engine.control.port_queues import queues_told
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.dataplane import layout
 from weft.switch.engine.switches import Dataplane, Queue
@@ -91,6 +92,8 @@ class SwitchProcess:
             compiling=self.forms.want if config.at_once else None,
         )
         self.dataplane.on_denied = self._tell_denied
+        self.port, self.queues_of = self.dataplane.port, self.dataplane.queues_of
+        self.hold = self.dataplane.hold
         self.frame_bytes = self.dataplane.frame_bytes
         self.dataplane.context.reserve = min(2 * BATCH, config.buffers // 8)
         now = time.monotonic_ns()
@@ -317,10 +320,6 @@ class SwitchProcess:
         if not room:
             self.at_once(self.packets_out.take_in)
 
-    def port(self, switch: int, port: int) -> layout.PortRecord:
-        """Return the record of a port, its queues and its link."""
-        return self.dataplane.port(switch, port)
-
     # -- statistics
 
     def reset_lateness(self) -> None:
@@ -431,6 +430,7 @@ class SwitchProcess:
                 "interface": port.interface,
                 **self.dataplane.statistics(*place).__dict__,
                 "queue_bytes": self.dataplane.memory.waiting_bytes(*place),
+                **queues_told(self.queues_of(*place)),
                 "queue_depths": self.dataplane.queue_depths(*place),
                 "load_bytes": self.dataplane.load_bytes(*place),
                 "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),

@@ -17,27 +17,25 @@ from weft.base.system_calls import (
     sendmmsg,
 )
 from weft.switch.engine.dataplane.captures import capture_departure
-from weft.switch.engine.dataplane.layout import NEVER_NS, NONE, Context, Packet, PortRecord
-from weft.switch.engine.dataplane.pipeline import run_egress
-from weft.switch.engine.dataplane.queues import (
-    append,
-    land,
-    next_start,
-    release,
-    reschedule,
-    take_departure,
-    take_first,
-    take_waiting,
+from weft.switch.engine.dataplane.layout import (
+    NEVER_NS,
+    NO_LIMIT_PACKETS,
+    NONE,
+    Context,
+    Packet,
+    PortRecord,
 )
+from weft.switch.engine.dataplane.pipeline import run_egress
+from weft.switch.engine.dataplane.pool import append, release, take_first
+from weft.switch.engine.dataplane.queues import land, take_departure
+from weft.switch.engine.dataplane.scheduling import next_start, reschedule, take_waiting
 from weft.switch.engine.native.compiled import int64_view, jit
 from weft.switch.realtime.durations import count_duration
 from weft.switch.realtime.layout import BATCH, LoopRecord, SocketRecord
 from weft.switch.realtime.system_calls import EVENT_BYTES, clock, errno
 
-NO_LIMIT_PACKETS = 1 << 20
-"""A queue without a limit of its own has this one (`realtime.config`)."""
 HELD_PACKETS = 64
-"""What such a queue holds while its port is blocked: as many as BMv2's."""
+"""What a queue without a bound holds while its port is blocked: as many as BMv2's."""
 
 
 @jit
@@ -130,9 +128,7 @@ def block(context: Context, io: LoopRecord, number: int) -> bool:
     port_index = socket.switch * context.port_count + socket.port
     port = PortRecord(context.ports, port_index)
     socket.blocked = 1
-    socket.limit_packets = port.limit_packets
-    if port.limit_packets >= NO_LIMIT_PACKETS:
-        port.limit_packets = HELD_PACKETS
+    port.unbounded_packets = HELD_PACKETS
     port.free_ns = NEVER_NS
     reschedule(context, port_index)
     return True
@@ -152,10 +148,10 @@ def send_blocked(context: Context, io: LoopRecord, number: int, time: int) -> No
         now = clock(time)
         port.free_ns = now
         start_ns = next_start(context, port_index)
-        if timed or start_ns == NONE:
+        if timed or start_ns == NONE or start_ns > now:
             epoll_ctl(io.readiness, EPOLL_CTL_DEL, socket.sender, 0)
             socket.blocked = 0
-            port.limit_packets = socket.limit_packets
+            port.unbounded_packets = NO_LIMIT_PACKETS
             reschedule(context, port_index)
             return
         run_egress(context, port_index, take_waiting(context, port_index, start_ns), start_ns)

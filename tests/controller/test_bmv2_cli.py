@@ -384,10 +384,21 @@ def test_a_queue_lets_so_many_packets_a_second_leave_and_so_many_wait() -> None:
     dataplane.receive(0, 1, [bytes(60)] * 2, 2_000_000_000)
     assert {one.departure_ns for one in dataplane.transmit(2_010_000_000)} == {2_000_000_000}
     assert (
-        "priority 3: all queues of a port have one depth"
+        "there is no queue: priority 3: a port has one queue, of priority 0 (--priority-queues 4)"
         in refusals(session, "set_queue_depth 5 2 3")[0]
     )
     assert "there is no port 77; ports are 1, 2" in refusals(session, "set_queue_rate 5 77")[0]
+
+
+def test_each_queue_of_a_port_has_a_rate_and_a_depth_of_its_own() -> None:
+    dataplane = make_dataplane(priority_queues=3)
+    session = session_with(dataplane, CHECKOUT / "tests" / "programs" / "crossbar.p4")
+    answers(session, "set_queue_rate 500 2 1\nset_queue_depth 7\nset_queue_depth 3 2 1")
+    figures = dataplane.queues_of(0, 2)
+    assert [int(queue.packet_ns) for queue in figures] == [0, 2_000_000, 0]
+    assert [int(queue.limit_packets) for queue in figures] == [7, 3, 7]
+    answers(session, "set_queue_rate 1000 2")
+    assert {int(queue.packet_ns) for queue in dataplane.queues_of(0, 2)} == {1_000_000}
 
 
 def test_another_program_is_saved_and_then_runs(session: Session, tmp_path: Path) -> None:

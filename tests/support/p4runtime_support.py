@@ -57,9 +57,9 @@ def compiled(source: Path) -> Files:
     return Files(found.json, found.p4info)
 
 
-def make_dataplane(switches: int = 1) -> Dataplane:
+def make_dataplane(switches: int = 1, priority_queues: int = 1) -> Dataplane:
     """Switches with ports 1 to 8, running programs uncompiled."""
-    dataplane = Dataplane(switches, PORTS.stop, plain=True)
+    dataplane = Dataplane(switches, PORTS.stop, plain=True, priority_queues=priority_queues)
     for switch in range(switches):
         for port in PORTS:
             dataplane.set_port(switch, port, Queue())

@@ -30,13 +30,8 @@ def show_ports(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 def _queue(switch: CommandSwitch, what: str, words: list[str]) -> None:
     names = ("nb_pkts" if what == "packets" else "rate_pps", "egress_port", "priority")
     numbers = [whole_number(word, name) for word, name in zip(words, names, strict=False)]
-    if numbers[2:] and numbers[2]:
-        raise CommandError(
-            f"Error: priority {numbers[2]}: all queues of a port have one depth and one rate here: "
-            "leave the priority out"
-        )
-    port = {"port": numbers[1]} if numbers[1:] else {}
-    switch.access.own_call("set_queue", **{what: numbers[0]}, **port)
+    where = dict(zip(("port", "priority"), numbers[1:], strict=False))
+    switch.access.own_call("set_queue", **{what: numbers[0]}, **where)
 
 
 def set_queue_depth(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -103,9 +98,11 @@ COMMANDS = (
     exactly("get_time_elapsed", "", "The time since the switch started, in us.", get_time_elapsed),
     exactly("get_time_since_epoch", "", "The time since 1970, in us.", get_time_since_epoch),
     Command("set_queue_depth", "<packets> [egress port] [priority]",
-            "Let at most so many packets wait at a port, or at each port.", set_queue_depth, 1, 3),
+            "Let at most so many packets wait in a queue, or in each of a port, or of all ports.",
+            set_queue_depth, 1, 3),
     Command("set_queue_rate", "<packets a second> [egress port] [priority]",
-            "Let at most so many packets a second leave a port, or each port; 0 for no limit.",
+            "Let at most so many packets a second leave a queue, or each of a port, or of all "
+            "ports; 0 for no limit.",
             set_queue_rate, 1, 3),
     exactly("show_ports", "", "The ports of the switch.", show_ports),
     exactly("switch_info", "", "Which switch this is.", switch_info),

@@ -134,6 +134,7 @@ class Memory:
         for chain in (contexts.ready, contexts.again, contexts.landed):
             chain.head = chain.tail = at.NONE
         self.ports.event_ns = self.ports.heap_position = self.ports.peer = at.NONE
+        self.ports.unbounded_packets = at.NO_LIMIT_PACKETS
         context = self.context
         context.address = contexts.ctypes.data
         context.load_start_ns, context.load_bin_ns = at.NEVER_NS, 1
@@ -165,11 +166,21 @@ class Memory:
         row: at.PortRecord = self.ports[switch * self.port_count + port]
         return row
 
+    def queues_of(self, switch: int, port: int) -> list[at.QueueRecord]:
+        """Return the records of a port's queues, by priority."""
+        number, more = switch * self.port_count + port, self.priorities - 1
+        return [self.ports[number].queue, *self.queues[number * more : (number + 1) * more]]
+
     def waiting_bytes(self, switch: int, port: int) -> int:
         """Return how many bytes wait in all queues of a port."""
-        number, more = switch * self.port_count + port, self.priorities - 1
-        others = self.queues[number * more : (number + 1) * more]
-        return int(self.ports[number].queue.bytes) + sum(int(each.bytes) for each in others)
+        return sum(int(queue.bytes) for queue in self.queues_of(switch, port))
+
+    def clear_depths(self) -> None:
+        """Count how full queues are anew."""
+        self.depths[self.ports.up != 0] = 0
+        self.ports.counted.queue_peak_packets = self.ports.counted.queue_peak_bytes = 0
+        for counted in (self.ports.queue.counted, self.queues.counted):
+            counted.peak_packets = counted.peak_bytes = 0
 
     def clear_loads(self) -> None:
         """Count what links carry anew; memory that is not written to is not taken."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.codegen.loading import Pipeline
-from weft.switch.engine.dataplane.layout import PortRecord
+from weft.switch.engine.dataplane.layout import PortRecord, QueueRecord
 
 
 class Surroundings(Protocol):
@@ -38,6 +38,12 @@ class Surroundings(Protocol):
 
     def port(self, switch: int, port: int) -> PortRecord:
         """Return the record of a port, its queues and its link."""
+
+    def queues_of(self, switch: int, port: int) -> list[QueueRecord]:
+        """Return the records of a port's queues, by priority."""
+
+    def hold(self, switch: int, port: int, priority: int, until_ns: int) -> None:
+        """Let a port's link take nothing from its queue of a priority until a time."""
 
     @property
     def frame_bytes(self) -> int:

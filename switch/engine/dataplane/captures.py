@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.base.jit import Record, memcpy, record, store32
 from weft.switch.engine.dataplane.layout import Context, Octets, Packet
-from weft.switch.engine.dataplane.queues import copy_departing
+from weft.switch.engine.dataplane.pool import copy_departing
 from weft.switch.engine.native.compiled import entry, int64_view, jit, release_fence
 
 SKIP = -1

@@ -12,7 +12,8 @@ again, packets that go again and events of ports alternate: no port waits for th
 from weft.switch.engine.dataplane.captures import capture_bytes
 from weft.switch.engine.dataplane.layout import NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.dataplane.queues import queue_of, release, reschedule, take_first
+from weft.switch.engine.dataplane.pool import release, take_first
+from weft.switch.engine.dataplane.scheduling import queue_of, reschedule
 from weft.switch.engine.dataplane.telemetry import count_load
 from weft.switch.engine.native.compiled import entry, int64_view, jit
 
@@ -64,12 +65,12 @@ def stand_aside(context: Context, now_ns: int) -> None:
         return
     port_index = int64_view(context.heap, 1)[0]
     port = PortRecord(context.ports, port_index)
-    if port.rate_bps == 0 and port.packet_ns == 0 and port.event_ns < now_ns:
+    if port.rate_bps == 0 and port.event_ns < now_ns:
         for priority in range(context.priorities):
             first = queue_of(context, port_index, priority).waiting.head
             if first != NONE:
                 words = Packet(context.packets, first)
-                words.enqueued_ns = max(words.enqueued_ns, now_ns)
+                words.ready_ns = max(words.ready_ns, now_ns)
         reschedule(context, port_index)
 
 

@@ -61,7 +61,8 @@ class Context(Record):
     ports: int
     """Address of switch_count * port_count rows of `PortRecord`."""
     priorities: int
-    """The queues of each port, of priorities from 0 on; the link serves the greatest first."""
+    """The queues of each port, of priorities from 0 on (`scheduling` says which the link serves).
+    """
     queues: int
     """Address of a `QueueRecord` for each port and each priority from 1 on."""
     port_count: int
@@ -125,7 +126,9 @@ class Packet(Record):
     switch: int
     port: int
     """The ingress port; from the queue on, the egress port."""
-    enqueued_ns: int
+    ready_ns: int
+    """When its queue lets it go at the earliest: when it was enqueued, or later, as the queue's own
+    rate has it."""
     queue_bytes: int
     departure_ns: int
     length: int
@@ -152,13 +155,40 @@ class QueueStatistics:
     queue_peak_bytes: int
 
 
+@dataclass
+class QueueCounts:
+    """What a queue has counted."""
+
+    taken_packets: int
+    """Packets that the link has taken from it, as long as they were when they came."""
+    taken_bytes: int
+    drops: int
+    drop_bytes: int
+    peak_packets: int
+    peak_bytes: int
+
+
 @record
 class QueueRecord(Record):
-    """The packets of one priority that wait for a port's link."""
+    """The packets of one priority that wait for a port's link, and what holds for them."""
 
     waiting: Chain
     bytes: int
     packets: int
+    limit_bytes: int
+    """What it holds at most."""
+    limit_packets: int
+    packet_ns: int
+    """The least time between two packets that leave it; 0 means that it has no rate of its own."""
+    next_ns: int
+    """When the next packet may leave that comes, at the earliest."""
+    held_until_ns: int
+    """Until then the link takes nothing from it, `NEVER_NS` for a pause without an end."""
+    weight: int
+    """Its share of what the queues without a weight leave; 0 means that it has none."""
+    deficit: int
+    """The bytes that it may still send in its turn (`scheduling.queue_in_turn`)."""
+    counted: QueueCounts
 
 
 @record
@@ -168,9 +198,6 @@ class PortRecord(Record):
     rate_bps: int
     """0 means that the link has no limit."""
     delay_ns: int
-    limit_bytes: int
-    """What each queue holds at most."""
-    limit_packets: int
     queue: QueueRecord
     """The queue of priority 0; `Context.queues` leads to those of the others."""
     free_ns: int
@@ -207,9 +234,17 @@ class PortRecord(Record):
     jitter_ns: int
     """The delay of a frame is greater or less by so much at most, at random; frames stay in
     order."""
-    packet_ns: int
-    """The least time from one frame's start on the link to the next one's."""
-    spare: Annotated[Words, 5]
+    unbounded_packets: int
+    """What a queue without a bound, of `NO_LIMIT_PACKETS` or more, holds all the same."""
+    governed: int
+    """1 if any of its queues is held or has a weight, or was or had."""
+    turn: int
+    """The priority whose turn it is among queues with weights."""
+    watcher: int
+    """Address of a function that is told of this port's packets, or 0 (`hooks`)."""
+    overflow: int
+    """Address of a function that may take what finds no place in a queue, or 0 (`hooks`)."""
+    spare: Annotated[Words, 6]
     """A row is whole cache lines."""
 
 
@@ -306,7 +341,8 @@ class MeterCell(Record):
     """Packets and bytes that became green, yellow and red."""
 
 
-MOST_PRIORITY_QUEUES = 32  # as in BMv2
+NO_LIMIT_PACKETS = 1 << 20
+"""The bound of a queue that has none."""
 
 DEPTH_BUCKETS = 192  # see switch.engine.dataplane.telemetry
 LOAD_BINS = 256

@@ -6,6 +6,7 @@ resubmitted or recirculated, ``ingress_port`` included.
 """
 
 from weft.base.jit import memcpy
+from weft.switch.engine.dataplane.hooks import ARRIVED
 from weft.switch.engine.dataplane.image_layout import (
     REPLICATION_WORDS,
     EntryRecord,
@@ -46,28 +47,22 @@ from weft.switch.engine.dataplane.layout import (
     PortRecord,
     SwitchRecord,
 )
-from weft.switch.engine.dataplane.queues import (
+from weft.switch.engine.dataplane.pool import (
     append,
     copy_departing,
     copy_packet,
     drop,
     drop_buffer,
-    enqueue,
-    land,
-    next_start,
-    note_drop,
     phv_head,
     phv_row,
-    put_on_link,
-    queue_of,
     release,
-    reschedule,
     take_buffer,
     take_first,
     take_packet,
-    take_waiting,
 )
+from weft.switch.engine.dataplane.queues import enqueue, land, note_drop, put_on_link
 from weft.switch.engine.dataplane.runtime import lookup_word
+from weft.switch.engine.dataplane.scheduling import next_start, queue_of, reschedule, take_waiting
 from weft.switch.engine.dataplane.trace_layout import PRIORITY_DROP
 from weft.switch.engine.native.compiled import (
     address_of,
@@ -332,6 +327,10 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
         arrived = PortRecord(context.ports, switch * context.port_count + port)
         arrived.counted.rx_packets += 1
         arrived.counted.rx_bytes += length
+        if arrived.watcher != 0:
+            where, watcher = switch * context.port_count + port, arrived.watcher
+            if call_pipeline(watcher, context.address, ARRIVED, where, packet, now_ns) != 0:
+                return
     if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return

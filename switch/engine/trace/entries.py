@@ -10,8 +10,8 @@ from weft.switch.engine.control.entities import (
     MemberTarget,
     TableEntry,
 )
-from weft.switch.engine.dataplane.layout import MOST_PRIORITY_QUEUES
 from weft.switch.engine.program.program import Program, Table
+from weft.switch.priority_queues import MOST_PRIORITY_QUEUES
 
 Event = dict[str, Any]
 

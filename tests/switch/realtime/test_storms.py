@@ -21,7 +21,7 @@ from weft.base.errors import RunError
 from weft.switch.engine.control.entities import CloneSession, MulticastGroup, PacketIn, Replica
 from weft.switch.engine.control.errors import TableFull
 from weft.switch.engine.control.state import SwitchControl
-from weft.switch.engine.dataplane import layout, pipeline, queues
+from weft.switch.engine.dataplane import layout, pipeline, pool, queues
 from weft.switch.engine.dataplane.events import advance, begin_turn
 from weft.switch.engine.program.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
@@ -106,7 +106,7 @@ def _departures(dataplane: Dataplane) -> list[bytes]:
     while (packet := queues.take_departure(dataplane.context)) != layout.NONE:
         length = pipeline.copy_frame(dataplane.context, packet, dataplane._frame)
         frames.append(dataplane._frame[:length].tobytes())
-        queues.release(dataplane.context, packet)
+        pool.release(dataplane.context, packet)
     return frames
 
 

@@ -11,7 +11,14 @@ import pytest
 from weft.base.errors import InputError, RunError
 from weft.topo.clos import single
 from weft.topo.worlds.emulated.runs import RunRecord
-from weft.topo.worlds.emulated.watching import Load, Reading, find_run, in_order, write_links
+from weft.topo.worlds.emulated.watching import (
+    Load,
+    QueueLoad,
+    Reading,
+    find_run,
+    in_order,
+    write_links,
+)
 
 
 def port(**counted: int) -> dict[str, Any]:
@@ -40,6 +47,11 @@ def test_loads_are_what_was_carried_between_two_readings(root: Path) -> None:
     assert [each.link for each in found] == ["h0>leaf0", "leaf0>h0", "h1>leaf0", "leaf0>h1"]
     assert found[0] == Load("h0>leaf0", 100_000, 10, 0.1, 0, 0, 0, 0, 3)
     assert found[3] == Load("leaf0>h1", 500_000, 50, 0.5, 9, 0, 10, 3, 0)
+    some = {"priority": 0, "bytes": 9, "peak_bytes": 12}
+    before["leaf0", 2]["queues"] = [some | {"taken_bytes": 7, "taken_packets": 1, "drops": 4}]
+    after["leaf0", 2]["queues"] = [some | {"taken_bytes": 32, "taken_packets": 3, "drops": 10}]
+    (told,) = run.loads(Reading(10.0, before), Reading(12.0, after))[3].queues
+    assert told == QueueLoad(0, 100, 1, 9, 12, 10, 3)
     assert [each.link for each in in_order(found, "load")[:2]] == ["leaf0>h1", "h0>leaf0"]
     assert in_order(found, "drops")[0].link == in_order(found, "queue")[0].link == "leaf0>h1"
     assert in_order(found, "link") == found

@@ -61,6 +61,19 @@ def write_links(topology: Topology, folder: Path) -> None:
 
 
 @dataclass(frozen=True)
+class QueueLoad:
+    """What the queue of a priority let go between two readings, and what it dropped so far."""
+
+    priority: int
+    bits_per_s: float
+    packets_per_s: float
+    queue_bytes: int
+    queue_peak_bytes: int
+    drops: int
+    drops_per_s: float
+
+
+@dataclass(frozen=True)
 class Load:
     """What a direction of a link carried between two readings, and what was dropped so far."""
 
@@ -77,6 +90,8 @@ class Load:
     drops_per_s: float
     lost: int
     """What the link has lost by itself."""
+    queues: tuple[QueueLoad, ...] = ()
+    """The queues of the port that sends, by priority, if it has several."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by their names."""
@@ -146,7 +161,30 @@ class WatchedRun:
             new["queue_drops"] if leaves else 0,
             round(gained("queue_drops"), 1) if leaves else 0.0,
             new.get("lost_packets" if leaves else "arrived_lost_packets", 0),
+            tuple(
+                _queue_load(*both, passed_s)
+                for both in zip(old.get("queues", ()), new.get("queues", ()), strict=False)
+            )
+            if leaves
+            else (),
         )
+
+
+def _queue_load(old: Mapping[str, int], new: Mapping[str, int], passed_s: float) -> QueueLoad:
+    """Return what a queue let go between two readings."""
+
+    def gained(name: str) -> float:
+        return max(0, new[name] - old[name]) / passed_s
+
+    return QueueLoad(
+        new["priority"],
+        round(8 * gained("taken_bytes"), 1),
+        round(gained("taken_packets"), 1),
+        new["bytes"],
+        new["peak_bytes"],
+        new["drops"],
+        round(gained("drops"), 1),
+    )
 
 
 def in_order(loads: Sequence[Load], by: str) -> list[Load]:

@@ -17,6 +17,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.wire.headers import HEADER_ROOM_BYTES
 from weft.base.errors import RunError, refuse
 from weft.base.machine_code import bound
+from weft.switch.engine.control.port_queues import queues_told
 from weft.switch.engine.dataplane import layout as engine
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
 from weft.switch.engine.trace.entries import no_queue
@@ -431,6 +432,7 @@ class Fabric:
         return {
             "port": number,
             **self.dataplane.statistics(switch, number).__dict__,
+            **queues_told(self.dataplane.queues_of(switch, number)),
             "kernel_drops": 0,
             "queue_depths": self.dataplane.queue_depths(switch, number),
             "load_bytes": self._load(direction.ends),

@@ -3,7 +3,7 @@
 from weft.agents.transport.kernels.memory import memmove
 from weft.base.jit import load8, memcpy
 from weft.switch.engine.dataplane.layout import NONE, Context, Packet
-from weft.switch.engine.dataplane.queues import PACKET_BYTES, take_packet
+from weft.switch.engine.dataplane.pool import PACKET_BYTES, take_packet
 from weft.switch.engine.native.compiled import int64_view, uint8_view
 from weft.topo.worlds.simulated.frames import mix, read16, read32
 from weft.topo.worlds.simulated.layout import (

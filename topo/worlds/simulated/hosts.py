@@ -8,16 +8,13 @@ from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
 from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
 from weft.switch.engine.dataplane.layout import HEADROOM, NONE, Context, Packet, PortRecord
-from weft.switch.engine.dataplane.queues import (
-    drop_buffer,
-    enqueue,
-    land,
-    put_on_link,
-    release,
+from weft.switch.engine.dataplane.pool import drop_buffer, release, take_buffer, take_packet
+from weft.switch.engine.dataplane.queues import enqueue, land, put_on_link
+from weft.switch.engine.dataplane.scheduling import (
+    next_start,
     reschedule,
     schedule,
-    take_buffer,
-    take_packet,
+    take_waiting,
 )
 from weft.switch.engine.native.compiled import uint8_view
 from weft.topo.worlds.simulated.faults import frame_view
@@ -36,19 +33,11 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 @internal
 def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at a host's uplink: send what waits, and let frames reach its far end."""
-    port = PortRecord(context.ports, port_index)
-    queue = port.queue
-    while queue.waiting.head != NONE:
-        packet = queue.waiting.head
-        words = Packet(context.packets, packet)
-        start = max(port.free_ns, words.enqueued_ns)
-        if start > now_ns:
+    while True:
+        start = next_start(context, port_index)
+        if start == NONE or start > now_ns:
             break
-        queue.waiting.head = words.next
-        words.next = NONE
-        queue.packets -= 1
-        queue.bytes -= words.queue_bytes
-        put_on_link(context, port_index, packet, start)
+        put_on_link(context, port_index, take_waiting(context, port_index, start), start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
 

@@ -13,15 +13,9 @@ from weft.switch.engine.dataplane.captures import capture_bytes
 from weft.switch.engine.dataplane.events import begin_turn
 from weft.switch.engine.dataplane.layout import HEADROOM, NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.dataplane.queues import (
-    put_on_link,
-    release,
-    reschedule,
-    schedule,
-    take_buffer,
-    take_departure,
-    take_packet,
-)
+from weft.switch.engine.dataplane.pool import release, take_buffer, take_packet
+from weft.switch.engine.dataplane.queues import put_on_link, take_departure
+from weft.switch.engine.dataplane.scheduling import reschedule, schedule
 from weft.switch.engine.native.compiled import int64_view
 from weft.switch.engine.switches import MOST_PASSES
 from weft.topo.worlds.simulated.faults import (
