@@ -12,6 +12,7 @@ from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
+    BoolType,
     IntType,
     SetType,
     StructType,
@@ -142,15 +143,13 @@ class ParserChecker(ExpressionUser):
     def value_set(self, node: syntax.ValueSetDeclaration, scope: Scope) -> None:
         """Check the declaration of a value set, and add it to the scope."""
         element = self.expressions.types.resolve(node.reference, scope)
-        bare = resolved(element)
-        fits = isinstance(base_type(bare), (BitType, IntType)) or (
-            isinstance(bare, StructType)
-            and all(isinstance(base_type(item), (BitType, IntType)) for item in _flattened([bare]))
-        )
+        fields = [base_type(item) for item in _flattened([element])]
         self.reporter.fail_if(
-            not fits,
+            not fields
+            or any(not isinstance(item, (BitType, IntType, BoolType)) for item in fields),
             node.reference.span,
-            f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
+            f"not supported: a value set of {element}; it can hold bit<N>, int<N>, bool, and "
+            "structs and tuples of those",
         )
         node.size = self.expressions.static_number(
             node.size, scope, "expected a number that is known at compile time"

@@ -26,6 +26,8 @@ from weft.switch.compiler.types import (
     ExternType,
     SetType,
     StructType,
+    TupleType,
+    member_types,
     resolved,
     scalar_width,
 )
@@ -115,7 +117,7 @@ class InstanceLowering(LoweringPart):
         assert isinstance(node.type, SetType)
         bare = resolved(node.type.element)
         fields = [ir.LoweredParameter("", node.type.element, scalar_width(bare) or 0)]
-        if isinstance(bare, StructType):
+        if isinstance(bare, (StructType, TupleType)):
             fields = _set_fields(bare)
             for field in fields:
                 for note in field.annotations:
@@ -202,14 +204,19 @@ def _of_instance(target: Target, instance: BlockInstance) -> Target:
     return replace(target, parameters=parameters, arguments=arguments)
 
 
-def _set_fields(kind: StructType, prefix: str = "") -> list[ir.LoweredParameter]:
-    """Return the fields of a value set's elements; those of structs inside have dotted names."""
+def _set_fields(kind: StructType | TupleType, prefix: str = "") -> list[ir.LoweredParameter]:
+    """Return the fields of a value set's elements; those of structs inside have dotted names, and
+    those of tuples numbers."""
     result: list[ir.LoweredParameter] = []
-    for item, own in zip(kind.declaration.fields, kind.fields.values(), strict=True):
-        name, bare = prefix + local_name(item), resolved(own)
-        if isinstance(bare, StructType):
+    declared = kind.declaration.fields if isinstance(kind, StructType) else []
+    for index, (key, own) in enumerate(member_types(kind).items()):
+        item, annotations = key, []
+        if declared:
+            item, annotations = local_name(declared[index]), declared[index].annotations
+        name, bare = prefix + item, resolved(own)
+        if isinstance(bare, (StructType, TupleType)):
             result += _set_fields(bare, f"{name}.")
         else:
             width = scalar_width(own) or 0
-            result.append(ir.LoweredParameter(name, own, width, item.annotations))
+            result.append(ir.LoweredParameter(name, own, width, annotations))
     return result

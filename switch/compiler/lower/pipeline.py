@@ -161,47 +161,68 @@ class PipelineBuilder:
             return
         table = applications[0].table
         field = self.shared.storage.scalar(f"{name}_place", BitType(16)).field
-        for number in range(len(applications)):
-            noted = ir.Do("assign", (field, ir.Number(number)), table.span)
-            self.renamed[_application(name, number)] = self._action([noted], name)
-
-        def one_of(names: list[str | None]) -> str | None:
-            result = names[-1]
-            for number, following in reversed(list(enumerate(names[:-1]))):
-                if following != result:
-                    here = ir.OperatorCall("==", field, ir.Number(number))
-                    condition = f"node_{next(self.shared.conditions)}"
-                    self.by_name[condition] = ir.ConditionNode(
-                        condition, here, following, result, table.span
-                    )
-                    result = condition
-            return result
-
-        node = ir.TableNode(table)
         by_action = [
             item.next_by_action for item in applications if item.next_by_action is not None
         ]
-        if len(by_action) == len(applications):
-            node.next_by_action = {
-                action: one_of([names[action] for names in by_action]) for action in by_action[0]
-            }
-            node.default_next = one_of([item.default_next for item in applications])
-        else:
-            self.shared.reporter.fail_if(
-                any(len({*names.values()}) > 1 for names in by_action),
-                table.span,
-                f"not supported: table '{table.name}' is applied at one place for the action that "
-                "it runs, and at another for whether it hits (BMv2 goes on by either)",
-            )
+        goes_by_hit = len(by_action) < len(applications)
+        before: list[ir.Code] = []
+        outcomes: list[tuple[str | None, str | None]] = []
+        if goes_by_hit and any(len({*names.values()}) > 1 for names in by_action):
+            ran = self.shared.storage.scalar(f"{name}_action", BitType(16)).field
+            before = [ir.Do("assign", (ran, ir.Number(0)), table.span)]
+            for number, choice in enumerate(table.actions, 1):
+                choice.action.body.insert(0, ir.Do("assign", (ran, ir.Number(number)), table.span))
+            outcomes = [self._by_noted_action(item, ran) for item in applications]
+        elif goes_by_hit:
             outcomes = [
                 (item.next_hit, item.next_miss)
                 if item.next_by_action is None
                 else (item.default_next, item.default_next)
                 for item in applications
             ]
+        for number in range(len(applications)):
+            noted = ir.Do("assign", (field, ir.Number(number)), table.span)
+            self.renamed[_application(name, number)] = self._action([noted, *before], name)
+
+        def one_of(names: list[str | None]) -> str | None:
+            result = names[-1]
+            for number, following in reversed(list(enumerate(names[:-1]))):
+                result = self._where(field, number, following, result, table.span)
+            return result
+
+        node = ir.TableNode(table)
+        if goes_by_hit:
             node.next_hit = one_of([hit for hit, _ in outcomes])
             node.next_miss = node.default_next = one_of([miss for _, miss in outcomes])
+        else:
+            node.next_by_action = {
+                action: one_of([names[action] for names in by_action]) for action in by_action[0]
+            }
+            node.default_next = one_of([item.default_next for item in applications])
         self.by_name[name] = node
+
+    def _where(
+        self, field: ir.HeaderField, value: int, then: str | None, otherwise: str | None, span: Span
+    ) -> str | None:
+        """Return what goes on to `then` where a field has a value, and to `otherwise` elsewhere."""
+        if then == otherwise:
+            return then
+        name = f"node_{next(self.shared.conditions)}"
+        here = ir.OperatorCall("==", field, ir.Number(value))
+        self.by_name[name] = ir.ConditionNode(name, here, then, otherwise, span)
+        return name
+
+    def _by_noted_action(
+        self, item: ir.TableNode, ran: ir.HeaderField
+    ) -> tuple[str | None, str | None]:
+        """Return what follows a hit and a miss, if actions note by a field that they ran."""
+        if item.next_by_action is None:
+            return item.next_hit, item.next_miss
+        result = item.default_next
+        for number, choice in enumerate(item.table.actions, 1):
+            following = item.next_by_action[choice.action.name]
+            result = self._where(ran, number, following, result, item.table.span)
+        return result, result
 
     def _order(self, first: str | None) -> None:
         """List the nodes in the order in which a packet can meet them; drop those it cannot."""

@@ -438,15 +438,6 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "direct meter 'I.m' is read, but is not the meter of any table",
         ),
         (
-            {
-                "locals": "action f() { } table t { actions = { f; NoAction; } }",
-                "ingress": "if (t.apply().hit) { hdr.h.a = 1; } switch (t.apply().action_run)"
-                " { f: { hdr.h.a = 2; } NoAction: { hdr.h.a = 3; } }",
-            },
-            "not supported: table 'I.t' is applied at one place for the action that it runs, and "
-            "at another for whether it hits (BMv2 goes on by either)",
-        ),
-        (
             {"declarations": "header v_t { varbit<8> v; varbit<8> w; }"},
             "header v_t has two varbit fields, 'v' and this",
         ),
