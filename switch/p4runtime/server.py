@@ -27,7 +27,7 @@ from weft.base.errors import InputError, MachineError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import OWN_SERVICE, p4runtime_pb2
-from weft.switch.p4runtime import configs, own_calls, requests
+from weft.switch.p4runtime import configs, own_calls, reflection, requests
 from weft.switch.p4runtime.addresses import check_address
 from weft.switch.p4runtime.arbitration import Arbitration, RoleScope, role_key
 from weft.switch.p4runtime.call import RpcCall, StreamCall
@@ -231,7 +231,8 @@ class Service:
         self._waiting = Waiting()
 
     def handlers(self) -> tuple[Any, ...]:
-        """Return P4Runtime, and the switch's own service, in the form in which gRPC takes them.
+        """Return P4Runtime, the switch's own service, and those by which the server tells of
+        itself, in the form in which gRPC takes them.
 
         A call of one request is taken as a stream of requests: so it is known here while its
         request has not come. On the wire both are the same.
@@ -241,6 +242,14 @@ class Service:
             return grpc.stream_unary_rpc_method_handler(
                 self._of_one(guarded(behaviour)), parse, _serialise
             )
+
+        def stream(
+            behaviour: Callable[[Iterator[Any]], Iterator[Any]], parse: MessageParser
+        ) -> Any:
+            def answer(requests: Iterator[Any], context: RpcCall) -> Iterator[Any]:
+                return behaviour(self._awaited(requests, context))
+
+            return grpc.stream_stream_rpc_method_handler(guarded_stream(answer), parse, _serialise)
 
         own = {"Call": grpc.unary_unary_rpc_method_handler(guarded(self.own_call))}
         p4runtime = grpc.method_handlers_generic_handler(
@@ -264,7 +273,17 @@ class Service:
                 "Capabilities": unary(self.capabilities, parser(p4runtime_pb2.CapabilitiesRequest)),
             },
         )
-        return p4runtime, grpc.method_handlers_generic_handler(OWN_SERVICE, own)
+        own_service = grpc.method_handlers_generic_handler(OWN_SERVICE, own)
+        return p4runtime, own_service, *reflection.handlers(unary, stream)
+
+    def _awaited(self, requests: Iterator[Any], context: RpcCall) -> Iterator[Any]:
+        """Yield requests, each of which the client is waited for."""
+        while True:
+            with self._waiting.wait(context.cancel):
+                request = next(requests, None)
+            if request is None:
+                return
+            yield request
 
     def _of_one(self, answer: Callable[[Any, Any], Any]) -> Callable[[Iterator[Any], Any], Any]:
         """Return what answers a stream of requests as ``answer`` does the first one of it."""
