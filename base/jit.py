@@ -62,7 +62,7 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BELOW = ("deferred", "machine_code", "numba_code", "processors", "system_calls")
+_BELOW = ("deferred", "machine_code", "numba_code", "numba_functions", "processors", "system_calls")
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -132,8 +132,11 @@ class Jit:
 
     def part(self, function: Function, **options: Any) -> Any:
         """Do as `internal` does, at once, for who is deferred and makes functions of others."""
+        from weft.base.numba_functions import let_keep
+
         inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        return import_module("numba").njit(**self._options, **inner, **options)(function)
+        made = import_module("numba").njit(**self._options, **inner, **options)(function)
+        return made if PLAIN else let_keep(made)
 
     def internal(self, function: Function, **options: Any) -> Function:
         """Compile a function that only compiled code calls, as part of what calls it."""
@@ -170,13 +173,15 @@ class Jit:
         return None
 
     def for_c(self, name: str, function: Callable[..., int]) -> Library:
-        """Compile a function of ints that C calls, and that does not fail."""
+        """Compile a function of ints that C calls, and that does not fail. What was said of single
+        functions of its module before is not worked out again."""
         from weft.base.numba_code import Wanted, compiled_together, type_of_annotation
 
         count = function.__code__.co_argcount
         inner = self.part(function)
         wanted = Wanted(name, inner, [type_of_annotation(int)] * count, fails=False)
-        return compiled_together(lambda: [wanted])
+        folder = f"{self._name}/{self.digest}/functions"
+        return compiled_together(lambda: [wanted], kept=folder, whose=function.__module__)
 
     def _together(self, module: str) -> Library:
         """Compile the entries of a module."""

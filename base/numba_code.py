@@ -8,7 +8,7 @@ numba has no public names for what is replaced here: where its code comes from, 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any, get_args, get_origin
@@ -25,6 +25,7 @@ from weft.base.machine_code import (
     rank_of,
     target_machine,
 )
+from weft.base.numba_functions import functions_kept
 from weft.base.processors import llvm
 
 wake()
@@ -129,14 +130,20 @@ class Wanted:
     """Whether its caller learns that it has failed, by one more argument."""
 
 
-def compiled_together(wanted: Callable[[], Sequence[Wanted]]) -> Library:
-    """Compile functions, and all that they call, as one library.
+def compiled_together(
+    wanted: Callable[[], Sequence[Wanted]], *, kept: str = "", whose: str = ""
+) -> Library:
+    """Compile functions, and all that they call, as one library. What numba says of the functions
+    of the module ``whose``, and of what they call, is ``kept`` in such a folder of the cache.
 
     Raises Unsuitable for what only numba can call, and what numba raises.
     """
     functions: dict[tuple[str, Kinds], tuple[str, str]] = {}
-    with _parts() as parts:
+    with ExitStack() as stack:
+        parts = stack.enter_context(_parts())
         libraries, entries = [], []
+        if kept:
+            stack.enter_context(functions_kept(kept, whose, parts))
         for number, each in enumerate(wanted()):
             signature = tuple(each.arguments)
             kinds = tuple(map(_kind_of_type, signature))

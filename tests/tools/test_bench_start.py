@@ -10,7 +10,7 @@ import pytest
 
 from weft.switch.compiler import compile_program
 from weft.switch.engine.switches import Dataplane, Queue
-from weft.tools.bench import start
+from weft.tools.bench import compiling, start
 from weft.tools.bench.first_packets import PROGRAM, fresh_program
 from weft.tools.bench.switch_traffic import HOST, frames
 
@@ -44,7 +44,7 @@ def test_without_root_the_command_line_is_measured_and_the_rest_is_left_out(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     figures = start.measure(attempts=1)
-    assert [*figures["rows"]] == [*start.COMMANDS]
+    assert [*figures["rows"]] == [*start.COMMANDS, compiling.NEW, compiling.CHANGED]
     for row in figures["rows"].values():
         assert len(row["s"]) == len(row["cpu_s"]) == 1
     assert figures["skipped"] == ["all with switches: it needs root, use sudo"]

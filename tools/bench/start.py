@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import RunError
-from weft.tools.bench import bring_up
+from weft.tools.bench import bring_up, compiling
 from weft.tools.bench.benchmarks import table_lines
 from weft.tools.bench.timing import BENCHMARK_LIMIT_S
 
@@ -70,6 +71,8 @@ def measure(attempts: int = ATTEMPTS) -> dict[str, Any]:
     skipped = []
     for attempt in range(attempts + 1):
         taken = {what: _run(command) for what, command in COMMANDS.items()}
+        with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
+            taken |= compiling.measure(Path(folder), _run)
         if os.geteuid() == 0:
             taken |= _demo()
         if attempt:  # the first makes what is kept for others
@@ -87,17 +90,19 @@ def measure(attempts: int = ATTEMPTS) -> dict[str, Any]:
     return {"attempts": attempts, "rows": rows, "skipped": skipped}
 
 
-def _environment() -> dict[str, str]:
+def _environment(more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Return the environment of what is measured: bytecode is kept, as it is elsewhere."""
-    known = {**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))}
+    known = {**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")), **more}
     known.pop("PYTHONDONTWRITEBYTECODE", None)
     return known
 
 
-def _run(command: Sequence[str]) -> dict[str, float]:
+def _run(
+    command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, float]:
     """Return how long a command takes, and what processor time. Raises RunError if it fails."""
     before, started = getrusage(RUSAGE_CHILDREN), time.monotonic()
-    done = run_tool(command, environment=_environment(), timeout_s=BENCHMARK_LIMIT_S)
+    done = run_tool(command, environment=_environment(environment), timeout_s=BENCHMARK_LIMIT_S)
     took_s, after = time.monotonic() - started, getrusage(RUSAGE_CHILDREN)
     if done.returncode:
         raise RunError(f"{' '.join(command[-4:])!r} failed: {last_words(done)}")

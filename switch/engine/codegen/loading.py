@@ -30,6 +30,8 @@ CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
 
+_COMPILED = "weft_program"
+"""The name of the module of whichever program is compiled."""
 MOST_FAILURES = 16
 """How many failures of a plain program are kept until they are raised."""
 
@@ -128,7 +130,8 @@ def compile_source(path: Path) -> int:
 
     def compile_pipeline() -> Library:
         wake()
-        return JIT.for_c(name, _import(path, name).pipeline)
+        # Functions are known by their module's name, too, and those of other programs may be equal.
+        return JIT.for_c(name, _import(path, _COMPILED).pipeline)
 
     return _only_address(loaded_from(JIT.place_of(name), compile_pipeline))
 
