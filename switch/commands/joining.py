@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
+from weft.base.errors import InputError, MachineError, RunError, WeftError
 from weft.base.libc import CLONE_FS, CLONE_NEWNET, check_call, libc
+from weft.base.private_files import keep_private
 from weft.switch.p4runtime.addresses import MAX_UNIX_PATH_BYTES
 
 MOST_BYTES = 1 << 17
@@ -45,7 +46,7 @@ class Joinable:
         try:
             _remove_if_left_over(path)
             self._listener.bind(os.fspath(path))
-            path.chmod(0o600)
+            keep_private(path)
             self._listener.listen()
         except OSError as error:
             self._listener.close()
@@ -118,10 +119,11 @@ def join(path: Path, arguments: Sequence[str]) -> None:
     with.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        refuse(
-            len(os.fsencode(path)) > MAX_UNIX_PATH_BYTES,
-            f"--join {str(path)!r}: a Unix socket's path has at most {MAX_UNIX_PATH_BYTES} bytes",
-        )
+        if len(os.fsencode(path)) > MAX_UNIX_PATH_BYTES:
+            raise InputError(
+                f"--join {str(path)!r}: a Unix socket's path has at most {MAX_UNIX_PATH_BYTES} "
+                "bytes"
+            )
         try:
             connection.connect(os.fspath(path))
         except OSError as error:
@@ -176,7 +178,7 @@ def _enter(*, folder: int, network: int) -> None:
 
 
 def _lines(descriptor: int) -> TextIO:
-    return open(descriptor, "w", buffering=1, encoding="utf-8", errors="replace")
+    return os.fdopen(descriptor, "w", buffering=1, encoding="utf-8", errors="replace")
 
 
 def _await_end(connection: socket.socket, ended: threading.Event) -> None:

@@ -57,8 +57,11 @@ class _Switch:
         from weft.switch.p4runtime.server import serve
 
         options = self.options
-        control = process.controls[self.number]
-        return serve(control, options.device_id, options.address, self.credentials)
+        control, address = process.controls[self.number], options.address
+        if options.join is not None and address.startswith("unix:"):
+            # gRPC removes the socket in a thread that may be in the folder of another switch.
+            address = f"unix:{Path(address.removeprefix('unix:')).absolute()}"
+        return serve(control, options.device_id, address, self.credentials)
 
     def load(self, server: P4RuntimeServer, ports: Sequence[PortConfig]) -> None:
         """Load its program, and say how it is."""

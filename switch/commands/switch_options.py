@@ -270,10 +270,10 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     _check_ports(interfaces, cpu_port)
     device_id = _whole(given.device_id, "--device-id", (1 << 64) - 1)
     refuse(given.switch == "", f"{SWITCH}: a switch has a name, like s1")
-    for other in ("joinable", "control_fd"):
+    for name, value in (("--joinable", given.joinable), ("--control-fd", given.control_fd)):
         refuse(
-            given.join is not None and getattr(given, other) is not None,
-            f"--join: --{other.replace('_', '-')} is of the process that is joined",
+            given.join is not None and value is not None,
+            f"--join: {name} is of the process that is joined",
         )
     return SwitchOptions(
         name=f"switch {device_id}" if given.switch is None else given.switch,

@@ -41,6 +41,7 @@ ELSEWHERE = {
     ("cli/scenario_options.py", "write_text"): "a page of help, in memory",
     ("experiments/engines/work.py", "os.open"): "a lock in /run, which root alone may write to",
     ("experiments/engines/child.py", "fdopen"): "what is open already: standard output",
+    ("switch/commands/joining.py", "fdopen"): "what is open already: a guest's output and errors",
     ("base/streams.py", "fdopen"): "what is open already: standard output and error",
     ("experiments/plots/canvas.py", "savefig"): "a buffer in memory",
     ("tools/bench/benchmarks.py", "savefig"): "a buffer in memory",
