@@ -14,6 +14,7 @@ numba has no public names for what is used and replaced here.
 
 import hashlib
 import pickle
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -160,7 +161,7 @@ class _Kept:
         if call.module == self._function.__module__:
             found = self._function.__globals__[call.name]
         else:
-            found = getattr(import_module(call.module), call.name)
+            found = getattr(sys.modules[call.module], call.name)
         dispatcher = numba.typeof(found).dispatcher
         dispatcher.compile(call.arguments)
         library = dispatcher.overloads[call.arguments].library

@@ -386,7 +386,14 @@ def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
     }
     assert using == {
         f"base/{name}.py"
-        for name in ("deferred", "jit", "machine_code", "numba_code", "processors")
+        for name in (
+            "deferred",
+            "jit",
+            "machine_code",
+            "numba_code",
+            "numba_functions",
+            "processors",
+        )
     }
 
 
