@@ -230,7 +230,10 @@ def stf(
 
 
 def debug(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.p4|PROGRAM.json")],
+    program: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(metavar="[PROGRAM.p4|PROGRAM.json]", show_default=False),
+    ] = None,
     test: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Argument(metavar="[TEST.stf]", help="Its packets, one after the other."),
@@ -245,6 +248,12 @@ def debug(
             "--priority-queues", metavar="N", help="Queues of each port, for priorities 0 to N-1."
         ),
     ] = 1,
+    dap: Annotated[
+        bool,
+        typer.Option(
+            "--dap", help="Speak the debug adapter protocol on standard input and output."
+        ),
+    ] = False,
     include: Includes = None,
     define: Defines = None,
 ) -> None:
@@ -253,6 +262,11 @@ def debug(
     from weft.switch.commands import debug as debug_command
     from weft.switch.priority_queues import check_priority_queues
 
+    if dap:
+        debug_command.serve_editor(sys.stdin.buffer, sys.stdout.buffer, program, include or [])
+        return
+    if program is None:
+        raise InputError("no program is named: weft debug PROGRAM.p4 [TEST.stf]")
     check_priority_queues(priority_queues)
     source, debugger = debug_command.load(
         program, test, packet or [], include or [], macros(define), priority_queues

@@ -3,15 +3,18 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
-from weft.base.errors import InputError
+from weft.base.command_line import macros
+from weft.base.errors import InputError, refuse
 from weft.switch.commands.stf import load_program
+from weft.switch.debugger.adapter.adapter import Adapter
 from weft.switch.debugger.debugger import Debugger
 from weft.switch.debugger.packets import DebuggedTest, frame_of
 from weft.switch.debugger.places import Places
 from weft.switch.debugger.terminal import DebuggerPrompt
 from weft.switch.engine.program.errors import ProgramError
+from weft.switch.engine.switches import check_priority_queues
 from weft.switch.stf import read_test
 
 
@@ -44,6 +47,31 @@ def debug_at_terminal(source: DebuggedTest, debugger: Debugger, commands: TextIO
         prompt.intro = "break PLACE, continue, step, print NAME; help lists all commands."
     prompt.cmdloop()
     return int(bool(source.report and source.report.failures))
+
+
+def serve_editor(
+    incoming: BinaryIO, outgoing: BinaryIO, program: Path | None, include: Sequence[Path]
+) -> None:
+    """Speak the debug adapter protocol. An editor's arguments to launch are ``program``, and
+    perhaps ``test``, ``packets``, ``include``, ``defines``, ``priorityQueues``, ``stopOnEntry``;
+    ``program`` here stands in for its own."""
+
+    def launch(asked: Mapping[str, Any]) -> tuple[DebuggedTest, Debugger]:
+        named = asked.get("program") or program
+        refuse(not isinstance(named, (str, Path)), "launch needs a 'program', a .p4 or .json file")
+        queues = asked.get("priorityQueues", 1)
+        check_priority_queues(queues)
+        test = asked.get("test")
+        return load(
+            Path(str(named)),
+            Path(str(test)) if test else None,
+            [str(text) for text in asked.get("packets") or ()],
+            [*include, *(Path(str(folder)) for folder in asked.get("include") or ())],
+            macros([str(text) for text in asked.get("defines") or ()]),
+            queues,
+        )
+
+    Adapter(incoming, outgoing, launch).serve()
 
 
 def run(source: DebuggedTest, debugger: Debugger) -> int:

@@ -135,7 +135,7 @@ class Debugger:
         if mode == "continue":
             return False
         if self.packet is not packet or not stack:
-            return len(self.stack) > NODE or mode == "in"
+            return len(self.stack) > NODE
         now = len(self.stack) - 1
         if mode == "in":
             return now >= NODE

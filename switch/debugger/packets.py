@@ -35,6 +35,14 @@ def frame_of(text: str) -> tuple[int, bytes]:
     return int(port), frame
 
 
+def report_lines(report: Report) -> list[str]:
+    """Return what has come of a test, in lines."""
+    failures = [line for failure in report.failures for line in failure.lines()]
+    outcome = f"{len(report.failures)} failures" if report.failures else "passed"
+    counts = f"{report.packets} packets sent, {report.expectations} expectations"
+    return [*report.warnings, *report.notes, *failures, f"{report.file}: {outcome}; {counts}"]
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
 

@@ -10,7 +10,7 @@ from weft.base import files
 from weft.base.errors import InputError, WeftError
 from weft.switch.debugger.debugger import Debugger, Frame, Mode, Stop
 from weft.switch.debugger.expressions import assign, described, header_text
-from weft.switch.debugger.packets import DebuggedTest, frame_of
+from weft.switch.debugger.packets import DebuggedTest, frame_of, report_lines
 from weft.switch.debugger.places import Line
 from weft.switch.engine.trace.text import event_text
 from weft.switch.interpreter.steps import Step
@@ -141,15 +141,8 @@ class DebuggerPrompt(cmd.Cmd):
         if report is None or self._is_reported:
             return
         self._is_reported = True
-        for note in (*report.warnings, *report.notes):
-            self.say(note)
-        for failure in report.failures:
-            self.say("\n".join(failure.lines()))
-        outcome = f"{len(report.failures)} failures" if report.failures else "passed"
-        self.say(
-            f"{report.file}: {outcome}; {report.packets} packets sent, "
-            f"{report.expectations} expectations"
-        )
+        for line in report_lines(report):
+            self.say(line)
 
     def do_continue(self, _: str) -> None:
         """continue (c, run): go on to the next breakpoint, or the end of the test."""

@@ -1,0 +1,1 @@
+"""The debug adapter protocol, by which editors debug P4 programs."""
