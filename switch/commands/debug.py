@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from weft.base.command_line import macros
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.switch.commands.stf import load_program
 from weft.switch.debugger.adapter.adapter import Adapter
 from weft.switch.debugger.debugger import Debugger
@@ -58,7 +58,8 @@ def serve_editor(
 
     def launch(asked: Mapping[str, Any]) -> tuple[DebuggedTest, Debugger]:
         named = asked.get("program") or program
-        refuse(not isinstance(named, (str, Path)), "launch needs a 'program', a .p4 or .json file")
+        if not isinstance(named, (str, Path)):
+            raise InputError("launch needs a 'program', a .p4 or .json file")
         queues = asked.get("priorityQueues", 1)
         check_priority_queues(queues)
         test = asked.get("test")
