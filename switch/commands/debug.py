@@ -14,7 +14,7 @@ from weft.switch.debugger.packets import DebuggedTest, frame_of
 from weft.switch.debugger.places import Places
 from weft.switch.debugger.terminal import DebuggerPrompt
 from weft.switch.engine.program.errors import ProgramError
-from weft.switch.engine.switches import check_priority_queues
+from weft.switch.priority_queues import check_priority_queues
 from weft.switch.stf import read_test
 
 
