@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import listed, shown
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.networks import FILE_ENDING
@@ -65,7 +65,12 @@ def scenario_on(
         shape = {"topology": network.name, "graph": network.document}
     else:
         shape = shape_of(network)
-    scenario = Scenario(collective, **{**shape, **fields})
+    refuse(
+        fields.get("payload") == "none",
+        f"{collective}: payload none is for weft run: on a network that is up, scripts see frames, "
+        "which have their bytes; leave payload out",
+    )
+    scenario = Scenario(collective, **{**shape, **fields, "payload": "all"})
     for row in OPTIONS.values() if base is not None else ():
         if row.field in fields and row.of_network(scenario) != row.of_network(base):
             raise InputError(

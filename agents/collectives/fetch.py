@@ -79,8 +79,8 @@ class FetchRing:
 
     def request_missing(self) -> None:
         """Ask the successor for every shard that has gaps, each once."""
-        for shard in range(self._communicator.size):
-            if self._subgroups.missing_in(shard) and shard not in self._asked:
+        for shard in self._subgroups.lacking:
+            if shard not in self._asked:
                 self._asked.add(shard)
                 self._unanswered.add(shard)
                 self._send(self._communicator.next, Kind.FETCH, shard)

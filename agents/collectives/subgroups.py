@@ -134,6 +134,11 @@ class Subgroups:
         """Return how many packets of a shard are not there yet."""
         return sum(sink.missing_in(shard) for sink in self.sinks)
 
+    @property
+    def lacking(self) -> list[int]:
+        """Return the shards of which a packet is not there yet."""
+        return sorted(set().union(*(sink.lacking for sink in self.sinks)))
+
     def unstarted(self, shard: int) -> bool:
         """Return whether nothing of a shard, which is not empty, has come."""
         return all(

@@ -217,7 +217,7 @@ class Workload:
                 self._everything = self._filled(rank, len(result))
             if all(np.array_equal(*pair) for pair in _pairs(result, self._everything)):
                 return
-        parts = self._buffer_parts(rank) if output is None else self._output_parts(rank)
+        parts = self.buffer_parts(rank) if output is None else self.output_parts(rank)
         for part, offset, piece in _slices(parts, result):
             wrong = self._difference(part, offset, piece)
             yield "" if wrong is None else f"byte {wrong} of {part.what} is wrong"
@@ -226,7 +226,7 @@ class Workload:
         """Yield the parts of a rank's buffer that it contributes itself, each with its place."""
         if self._once:
             start = 0
-            for part in self._buffer_parts(rank):
+            for part in self.buffer_parts(rank):
                 if part.source == rank:
                     yield start, part
                 start += part.size_bytes
@@ -236,11 +236,11 @@ class Workload:
     def _filled(self, rank: int, size_bytes: int) -> Bytes:
         """Return what all ranks have in the end, if that is the same."""
         everything = np.empty(size_bytes, np.uint8)
-        for part, offset, piece in _slices(self._buffer_parts(rank), everything):
+        for part, offset, piece in _slices(self.buffer_parts(rank), everything):
             fill_shard(piece, self._seed, self.request.number, part.key, offset)
         return everything
 
-    def _buffer_parts(self, rank: int) -> list[ContributedPart]:
+    def buffer_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's buffer, in order, for a collective that reduces nothing."""
         if self.request.flows is not None:
             return _flows(self.request.flows, self.request.flows.sent_by(rank).tolist())
@@ -250,7 +250,7 @@ class Workload:
         sources = range(rank, rank + 1) if one else range(self.size)
         return [self._shard(source) for source in sources]
 
-    def _output_parts(self, rank: int) -> list[ContributedPart]:
+    def output_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's output, in order, for a collective that reduces nothing;
         there are none if it works in place."""
         if self.request.flows is not None:
@@ -270,6 +270,11 @@ class Workload:
 
     def _difference(self, part: ContributedPart, offset: int, piece: Bytes) -> int | None:
         return first_difference(piece, self._seed, self.request.number, part.key, offset)
+
+    @property
+    def is_alike(self) -> bool:
+        """Return whether the parts of all ranks' buffers are the same."""
+        return not self._once
 
     @property
     def _once(self) -> bool:

@@ -13,6 +13,7 @@ means "not set" for times.
 
 from typing import Annotated
 
+from weft.agents.transport.payload_layout import KEPT_LANDINGS
 from weft.agents.transport.types import Statistics
 from weft.base.jit import Record, Words, record
 
@@ -147,6 +148,11 @@ class EndpointState(Record):
     """How many bytes of the collectives' RDMA WRITEs are posted and not acknowledged."""
     room_awaited: int
     """Whether whoever posts work in Python waits for fewer of them."""
+    landings: int
+    """Address of the `Landings` (`payload_layout`) of data that travel without bytes; 0 where
+    bytes travel."""
+    last_landings: Annotated[Words, KEPT_LANDINGS]
+    """The rows, plus 1, that queue pairs' packets came to last; 0: none."""
     statistics: Statistics
 
 

@@ -223,6 +223,13 @@ class ChunkSink:
         """Return the number of chunk 0: the operation in the upper 32 of 56 bits."""
         return self.operation << 24
 
+    @property
+    def lacking(self) -> list[int]:
+        """Return the shards of which a chunk is not there yet."""
+        if self._marked[0]:
+            return [shard for shard in range(self.shards) if self.missing_in(shard)]
+        return [int(shard) for shard in np.flatnonzero(self._missing)]
+
     def missing_in(self, shard: int) -> int:
         """Return how many chunks of a shard are not there yet."""
         if self._marked[0]:

@@ -16,6 +16,7 @@ from weft.agents.wire.headers import (
     HAS_RETH,
     ICRC_BYTES,
     IMMEDIATE_BYTES,
+    IS_SEND,
     PARTITION_KEY,
     PROPERTIES,
     PSN_MASK,
@@ -78,11 +79,11 @@ _EXTENDED = (
     (HAS_IMMEDIATE, IMMEDIATE_BYTES),
 )  # fmt: skip
 _PROPERTIES = np.full(256, -1, np.int64)
-_HEADER_BYTES = np.zeros(256, np.int64)
+HEADER_BYTES = np.zeros(256, np.int64)
 """Of BTH and extended headers, by opcode."""
 for _opcode, _bits in PROPERTIES.items():
     _PROPERTIES[_opcode] = _bits
-    _HEADER_BYTES[_opcode] = BTH_BYTES + sum(size for has, size in _EXTENDED if _bits & has)
+    HEADER_BYTES[_opcode] = BTH_BYTES + sum(size for has, size in _EXTENDED if _bits & has)
 
 
 @internal
@@ -92,6 +93,22 @@ def swap64(value: Word) -> Word:
     return (low << np.uint64(32)) | np.uint64(swap32(np.int64(value >> np.uint64(32))))
 
 
+CARRIED_BYTES = 16
+"""What is behind the headers in place of data that travel without bytes
+(`weft.agents.transport.payload_layout.Carried`)."""
+
+
+@internal
+def covered_bytes(row: int, used: int) -> int:
+    """Return how many bytes before the ICRC are there of a packet at address `row` whose headers
+    and payload are `used` bytes, where data travel without bytes; those of SENDs are there."""
+    opcode = np.int64(load8(row))
+    headers: int = max(BTH_BYTES, HEADER_BYTES[opcode])
+    if used > headers and _PROPERTIES[opcode] & IS_SEND == 0:
+        return headers + CARRIED_BYTES
+    return used
+
+
 @internal
 def parse(
     row: int,
@@ -99,15 +116,17 @@ def parse(
     source: int,
     destination: int,
     source_port: int,
+    bare: bool,
     fields: Fields,
 ) -> int:
     """Check a datagram of `size` bytes at address `row` and find its fields; returns GOOD or what
-    is wrong. Fields that the opcode does not carry are zero."""
+    is wrong. Fields that the opcode does not carry are zero. `bare`: data travel without bytes."""
     if size < BTH_BYTES + ICRC_BYTES:
         return TRUNCATED
-    if np.int64(load32(row + size - ICRC_BYTES)) != icrc_at(
-        row, size - ICRC_BYTES, source, destination, source_port
-    ):
+    covered = size - ICRC_BYTES
+    if bare:
+        covered = covered_bytes(row, covered)
+    if np.int64(load32(row + covered)) != icrc_at(row, covered, source, destination, source_port):
         return BAD_ICRC
     fields.remote_address = fields.rkey = fields.dma_length = 0
     fields.qkey = fields.source_queue_pair = fields.syndrome = 0
@@ -126,7 +145,7 @@ def parse(
     fields.acknowledge_request = last >> 31
     fields.begins_message = last >> 24 & 1
     fields.congested = np.int64(load8(row + 4)) >> 6 & 1
-    need = _HEADER_BYTES[opcode] + ICRC_BYTES
+    need = HEADER_BYTES[opcode] + ICRC_BYTES
     pad = (second >> 4) & 3
     if size < need + pad or (size > need and not bits & HAS_PAYLOAD):
         return TRUNCATED
@@ -147,7 +166,7 @@ def parse(
         at += AETH_BYTES
     if bits & HAS_IMMEDIATE:
         fields.immediate = swap32(np.int64(load32(row + at)))
-    fields.payload_offset = _HEADER_BYTES[opcode]
+    fields.payload_offset = HEADER_BYTES[opcode]
     fields.payload_length = size - need - pad
     return GOOD
 

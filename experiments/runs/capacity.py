@@ -4,6 +4,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
+from weft.agents.transport.payload_layout import Landing
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.units import format_size
 from weft.experiments.scenario.scenario import Scenario
@@ -22,7 +23,42 @@ def check_capacity(scenario: Scenario) -> int:
     simulated while its network comes up, and gives its memory back before the ranks start.
     """
     WORLDS[scenario.world].check_hosts(len(scenario.network().hosts))
-    return scenario.family.check_memory(scenario, available_bytes())
+    available = available_bytes()
+    if not carries_bytes(scenario):
+        return _check_bare(scenario, available)
+    try:
+        return scenario.family.check_memory(scenario, available)
+    except MachineError as error:
+        if WORLDS[scenario.world].has_real_time or scenario.family.payload_reader(scenario):
+            raise
+        needed = _check_bare(scenario, available)
+        raise MachineError(
+            f"{error}, or --payload none, which takes {format_size(needed)}"
+        ) from None
+
+
+def carries_bytes(scenario: Scenario) -> bool:
+    """Return whether data travel with their bytes in a scenario's runs on this machine."""
+    if scenario.payload != "auto":
+        return scenario.payload == "all"
+    if WORLDS[scenario.world].has_real_time or scenario.family.payload_reader(scenario):
+        return True
+    total = _told_bytes("MemTotal")
+    return total is None or 4 * scenario.family.check_memory(scenario, None) <= total
+
+
+def _check_bare(scenario: Scenario, available: int | None) -> int:
+    """Return how many bytes of memory a scenario takes, roughly, whose data travel without theirs:
+    what came where is noted. Raises MachineError for too little memory."""
+    data = scenario.family.check_memory(scenario, None)
+    ranks = scenario.ranks * scenario.jobs * WORLDS[scenario.world].rank_bytes
+    needed = ranks + data // scenario.mtu * Landing.dtype.itemsize
+    if available is not None and needed > available:
+        raise MachineError(
+            f"even without bytes of data, what came where takes {format_size(needed)} of memory, "
+            f"and {format_size(available)} are free: choose a smaller --size, or fewer hosts"
+        )
+    return needed
 
 
 def check_buffers(scenario: Scenario, data: int, operations: int, available: int | None) -> int:
@@ -82,9 +118,14 @@ def check_ways(scenario: Scenario, network: Topology) -> None:
 def available_bytes() -> int | None:
     """Return how much memory can be had without swapping; None if the system does not tell (not
     Linux)."""
+    return _told_bytes("MemAvailable")
+
+
+def _told_bytes(name: str) -> int | None:
+    """Return what the system tells of memory by a name of /proc/meminfo; None if it does not."""
     try:
         text = Path("/proc/meminfo").read_text()
     except OSError:
         return None
-    found = re.search(r"^MemAvailable:\s*(\d+)", text, re.MULTILINE)
+    found = re.search(rf"^{name}:\s*(\d+)", text, re.MULTILINE)
     return int(found[1]) * 1024 if found else None

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from weft.agents.collectives.fixed_point import losses, saturation
 from weft.agents.congestion import reacts_to_marks
+from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Run
+from weft.experiments.runs.capacity import carries_bytes
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.sweep import Point
 from weft.experiments.theory.lanes import placed_steps
@@ -19,6 +21,7 @@ def notes_on(runs: Sequence[Run], points: Sequence[Point]) -> list[str]:
         *_unassigned(points),
         *_marking(points),
         *_of_workloads(points),
+        *_bare(points),
     ]
 
 
@@ -66,6 +69,20 @@ def _of_workloads(points: Sequence[Point]) -> list[str]:
             for algorithm in scenario.algorithms
             for note in scenario.family.notes(scenario, algorithm, scenario.ranks)
         )
+    ]
+
+
+def _bare(points: Sequence[Point]) -> list[str]:
+    """Say that data travelled without their bytes, where nobody has asked for that."""
+    chosen = (each.scenario for each in points if each.scenario.payload == "auto")
+    refused = [each for each in chosen if not carries_bytes(each)]
+    if not refused:
+        return []
+    most = max(each.family.check_memory(each, None) for each in refused)
+    return [
+        f"payload none: data of {format_size(most)} would take more than a quarter of memory, so "
+        "that their lengths and places travel without their bytes; results are verified by these, "
+        "and the digest is of headers (--payload all where all bytes are to travel)"
     ]
 
 

@@ -3,6 +3,7 @@ virtual, and those that predict what others take."""
 
 from weft.controller import Controller
 from weft.experiments.results.results import Run
+from weft.experiments.runs.capacity import carries_bytes
 from weft.experiments.runs.inputs import own_programs
 from weft.experiments.runs.operate import operate
 from weft.experiments.runs.testbed import Testbed
@@ -20,7 +21,11 @@ def simulate(
     kind = WORLDS[scenario.world]
     if kind.has_real_time:
         kind = WORLDS[PREDICTING]
-    options = NetworkOptions(path_mtu=scenario.mtu, seed=scenario.seed + repetition)
+    options = NetworkOptions(
+        path_mtu=scenario.mtu,
+        seed=scenario.seed + repetition,
+        payload=carries_bytes(scenario),
+    )
     with kind.network(scenario.network(), options) as world:
         others = own_programs(world.topology)
         addresses = world.switch_addresses

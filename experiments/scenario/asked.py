@@ -333,6 +333,16 @@ class Asked(NetworkAsked):
     pcap: bool = option(
         False, FLAG, "Capture at both ends of every link.", group=TESTBED, network=True
     )
+    payload: str = option(
+        "auto",
+        TEXT,
+        "Of the simulated world: data travel with all their bytes, or none; auto: all, if they "
+        "take no more than a quarter of memory.",
+        group=TESTBED,
+        choices=("auto", "all", "none"),
+    )
+    """Whether data travel with all their bytes, or with none: then their lengths and places do, and
+    results are verified by these."""
     trace: str = option(
         "",
         TEXT,

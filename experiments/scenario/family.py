@@ -125,6 +125,11 @@ class Family:
         """Return whether elements are summed."""
         return False
 
+    def payload_reader(self, asked: "Asked") -> str:
+        """Return who needs the bytes of data beside those who compare them, as it is said behind
+        their name; empty if nobody does, so that they need not travel."""
+        return "adds them up" if self.reduces(asked.collective) else ""
+
     def takes_sizes(self, collective: str) -> bool:
         """Return whether ranks' sizes may differ."""
         return False

@@ -5,6 +5,7 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import parse_probability
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.fabric_program import fabric_macros
@@ -55,6 +56,18 @@ def _check_faults(asked: Asked, network: Topology) -> None:
 def _check_world(asked: Asked, network: Topology) -> None:
     """Raise InputError for what the world, or its switches, cannot do."""
     WORLDS[asked.world].check(asked)
+    if asked.payload == "none":
+        refuse(
+            WORLDS[asked.world].has_real_time,
+            f"payload none: in the {asked.world} world packets are real and carry their bytes; "
+            "choose world 'simulated', or leave payload out",
+        )
+        reader = family_of(asked.collective).payload_reader(asked)
+        refuse(
+            reader,
+            f"payload none: {asked.collective} needs the bytes of data, since it {reader}; leave "
+            "payload out",
+        )
     names = [switch.name for switch in network.switches]
     if asked.trace and asked.trace not in names:
         raise InputError(

@@ -28,6 +28,7 @@ def _decode(
             np.int64(source[index]),
             np.int64(destination[index]),
             np.int64(source_port[index]),
+            False,
             Fields(fields, index),
         )
 

@@ -63,6 +63,8 @@ class NetworkOptions:
     algorithms: tuple[str, ...] | None = None
     """Those by which ranks will run as soon as the network is up, so that all they need is loaded
     meanwhile; None: nobody knows whether there will be ranks."""
+    payload: bool = True
+    """Whether data travel with their bytes."""
     meanwhile: Callable[[], None] = lambda: None
     """What is to be done while the network comes up."""
     code: MachineCode | None = None

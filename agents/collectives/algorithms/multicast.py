@@ -326,7 +326,7 @@ class MulticastOperation(Operation):
             self._posts.send(self._communicator.next, Control(Kind.ACTIVATE, self._request.number))
 
     def _check_cutoff(self, now_ns: int) -> None:
-        lacking = [shard for shard in range(len(self._shards)) if self._subgroups.missing_in(shard)]
+        lacking = self._subgroups.lacking
         self._cutoff_check_ns = None
         if any(self._subgroups.tail_missing(shard) for shard in lacking):
             self._cutoff_check_ns = self._cutoff.check(

@@ -10,6 +10,7 @@ from weft.agents.transport.kernels.memory import (
     add_event,
     work_at,
 )
+from weft.agents.transport.kernels.payload import put_payload, take_payload
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import entry, internal
 from weft.agents.wire.headers import (
@@ -21,7 +22,6 @@ from weft.base.jit import (
     load8,
     load64,
     load64_signed,
-    memcpy,
     release_fence,
     store8,
     words_at,
@@ -61,7 +61,14 @@ def find_place(sink: at_sink.SinkState, chunk: int, length: int) -> tuple[int, i
 
 
 @internal
-def take_chunk(sink: at_sink.SinkState, chunk: int, payload: int, length: int, source: int) -> int:
+def take_chunk(
+    endpoint: at.EndpointState,
+    sink: at_sink.SinkState,
+    chunk: int,
+    payload: int,
+    length: int,
+    source: int,
+) -> int:
     """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk, 3 if it
     is not for this host to send."""
     shard, place = find_place(sink, chunk, length)
@@ -75,7 +82,7 @@ def take_chunk(sink: at_sink.SinkState, chunk: int, payload: int, length: int, s
     if load8(present) or (load64_signed(sink.marked) and load8(sink.fetched + chunk)):
         sink.duplicates += 1
         return 1
-    memcpy(place, payload, length)
+    take_payload(endpoint, place, payload, length, 0, False, 0)
     release_fence()
     store8(present, np.uint8(1))
     words_at(sink.tables, sink.shards)[shard] -= 1
@@ -175,7 +182,7 @@ def deliver_chunk(
         sink = at_sink.SinkState(address)
         if sink.operation != upper | lower:
             continue
-        result = take_chunk(sink, immediate & 0xFFFFFF, payload, length, source)
+        result = take_chunk(endpoint, sink, immediate & 0xFFFFFF, payload, length, source)
         if result == 1:
             endpoint.statistics.duplicate_chunks += 1
         elif result == 2:
@@ -230,7 +237,7 @@ def send_chunk(
         used = put_bth(row, _CHUNK_OPCODE, size, 0, MULTICAST_QPN, pair.chunk_psn)
         immediate = (work.immediate + chunk) & 0xFFFFFFFF
         used = put_words(row, used, (work.remote_address_or_qkey, pair.number, immediate))
-        memcpy(row + used, work.address + offset, size)
+        put_payload(endpoint, row + used, work.address + offset, size)
         frame = finish(endpoint, pair, batch, count, used + size, now)
         endpoint.statistics.chunks_sent += 1
         pair.chunk_psn = (pair.chunk_psn + 1) & PSN_MASK

@@ -8,7 +8,7 @@ from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     ICRC_BYTES,
 )
-from weft.agents.wire.packets import put_icrc
+from weft.agents.wire.packets import covered_bytes, put_icrc
 from weft.base.jit import store8, store16, store32
 
 _BILLION = 1_000_000_000
@@ -69,7 +69,11 @@ def finish_from(
 ) -> int:
     """Do what `finish` does, but from another source port and with another TOS."""
     source, destination = endpoint.address, pair.peer_address
-    size = put_icrc(row_address(batch, count), used, source, destination, source_port)
+    row = row_address(batch, count)
+    covered = covered_bytes(row, used) if endpoint.landings else used
+    size = put_icrc(row, covered, source, destination, source_port)
+    if covered != used:
+        size = ((used + 3) & -4) + ICRC_BYTES
     store32(batch.length + 4 * count, np.uint32(size))
     store32(batch.source + 4 * count, np.uint32(source))
     store32(batch.destination + 4 * count, np.uint32(destination))

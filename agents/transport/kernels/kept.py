@@ -18,6 +18,7 @@ from weft.agents.transport.kernels.board import (
 )
 from weft.agents.transport.kernels.echo import push_echo
 from weft.agents.transport.kernels.memory import add_event, add_fragment, packets_of
+from weft.agents.transport.kernels.payload import take_payload
 from weft.agents.transport.kernels.relay import announce_write
 from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
 from weft.agents.wire import packets as wire
@@ -33,7 +34,6 @@ from weft.agents.wire.headers import (
     SYNDROME_PSN_SEQUENCE_ERROR,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
-from weft.base.jit import memcpy
 
 
 @internal
@@ -106,7 +106,8 @@ def keep_packet(
     elif kind == at_board.KEPT_WRITE:
         if length:
             memory = find_memory(endpoint, fields.remote_address, fields.rkey, length)
-            memcpy(memory, row + fields.payload_offset, length)
+            goes_on = not fields.begins_message
+            take_payload(endpoint, memory, row + fields.payload_offset, length, index, goes_on, 0)
     else:
         event = add_fragment(endpoint, at.EVENT_FRAGMENT_KEPT, fields, index, number)
         event.sequence = sequence

@@ -66,7 +66,8 @@ def open_packet(
         endpoint.statistics.congestion_marks += 1
     status = wire.TRUNCATED
     if size <= batch.stride:
-        status = wire.parse(row, size, source, destination, source_port, fields)
+        bare = endpoint.landings != 0
+        status = wire.parse(row, size, source, destination, source_port, bare, fields)
     if status != wire.GOOD:
         count_fault(endpoint, status)
         return False

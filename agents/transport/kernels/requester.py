@@ -25,6 +25,7 @@ from weft.agents.transport.kernels.frames import (
     service_of_data,
 )
 from weft.agents.transport.kernels.memory import extend, extend_psn, work_at
+from weft.agents.transport.kernels.payload import put_payload, take_payload
 from weft.agents.transport.kernels.state import (
     acknowledge,
     advance,
@@ -178,7 +179,10 @@ def send_request(
         used = put_reth(row, used, remote, work.rkey_or_batch, named)
     if immediate:
         used = put_word(row, used, work.immediate)
-    memcpy(row + used, work.address + offset, size)
+    if write:
+        put_payload(endpoint, row + used, work.address + offset, size)
+    else:
+        memcpy(row + used, work.address + offset, size)
     note_sent(endpoint, pair, 1, ask or endpoint.echo == at.ECHO_EVERY, now)
     tos = service_of_data(endpoint, pair)
     port = next_port(endpoint, pair, now) if endpoint.entropy == at.REPS else pair.source_port
@@ -332,7 +336,8 @@ def receive_response(
         endpoint.statistics.access_errors += 1
         return
     if size > 0:
-        memcpy(work.address + offset, row + fields.payload_offset, size)
+        place = row + fields.payload_offset
+        take_payload(endpoint, work.address + offset, place, size, index, offset > 0, 1)
     before = pair.unacknowledged
     advance(endpoint, pair, index, sequence + 1, now)
     if endpoint.echo:

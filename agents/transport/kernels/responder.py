@@ -16,6 +16,7 @@ from weft.agents.transport.kernels.frames import (
 )
 from weft.agents.transport.kernels.kept import pass_over, receive_ahead, take_kept
 from weft.agents.transport.kernels.memory import add_fragment, extend, packets_of
+from weft.agents.transport.kernels.payload import put_payload, take_payload
 from weft.agents.transport.kernels.relay import announce_write
 from weft.agents.transport.kernels.state import (
     drop_reads,
@@ -41,7 +42,6 @@ from weft.agents.wire.headers import (
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
 from weft.agents.wire.packets import put_bth, put_word
-from weft.base.jit import memcpy
 
 _FIRST_RESPONSE = 0x0D
 """The first opcode of four, by place in the message."""
@@ -73,7 +73,9 @@ def receive_write(
         if memory == 0:
             refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
             return False
-        memcpy(memory, row + fields.payload_offset, length)
+        begins = bits & IS_FIRST and (endpoint.recovery != at.SELECTIVE or fields.begins_message)
+        place = row + fields.payload_offset
+        take_payload(endpoint, memory, place, length, index, not begins, 0)
         pair.write_address += length
         pair.write_remaining = remaining
     pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.WRITE_MESSAGE
@@ -255,7 +257,7 @@ def send_response(
     if first or last:
         used = put_word(row, used, (SYNDROME_ACK << 24) | (pair.messages & PSN_MASK))
     if size > 0:
-        memcpy(row + used, memory, size)
+        put_payload(endpoint, row + used, memory, size)
     if read.repeated:
         endpoint.statistics.retransmitted_packets += 1
     read.next = psn + 1

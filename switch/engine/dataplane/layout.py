@@ -106,6 +106,9 @@ class Context(Record):
     """1 if a turn has ended before all was done, and since then all never was."""
     reserve: int
     """Packets and buffers that are left to what comes in: copies do not get them."""
+    bare_bytes: int
+    """Where frames' data travel without bytes: how much of what the parser left is copied at most,
+    and `LEAST_BARE_BYTES` at least, however long the frame is; 0: all of it."""
 
 
 @record
@@ -350,6 +353,8 @@ NEVER_NS = 1 << 62
 NONE = -1
 
 MOST_FRAME_BYTES = 65535
+LEAST_BARE_BYTES = 128
+"""What stands in place of data may be longer than they are."""
 
 # A frame starts at HEADROOM in its buffer; reads of whole words may go SLACK bytes past its end.
 HEADROOM = 256

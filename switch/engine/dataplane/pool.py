@@ -2,6 +2,7 @@
 
 from weft.base.jit import memcpy
 from weft.switch.engine.dataplane.layout import (
+    LEAST_BARE_BYTES,
     NONE,
     Chain,
     Context,
@@ -58,7 +59,10 @@ def copy_departing(context: Context, packet: int, target: int) -> None:
     header_length = min(row.header_length, row.length)
     memcpy(target, context.headers + packet * context.header_stride, header_length)
     payload = context.buffers + row.buffer * context.buffer_stride + row.payload
-    memcpy(target + header_length, payload, row.length - header_length)
+    size = row.length - header_length
+    if context.bare_bytes:
+        size = min(max(size, LEAST_BARE_BYTES), context.bare_bytes)
+    memcpy(target + header_length, payload, size)
 
 
 @jit

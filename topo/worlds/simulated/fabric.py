@@ -24,6 +24,7 @@ from weft.switch.engine.trace.entries import no_queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Link, Topology
 from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.landings import BARE_BYTES, Landings
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 from weft.topo.worlds.world import MachineCode
 
@@ -88,6 +89,8 @@ class Fabric:
         cpu_ports: whether switches have the port to the controller (`Topology.cpu_port`).
         code: has programs compiled that run at once, in the plain form; without it, programs run
             when they have been compiled.
+        payload: whether data travel with their bytes; without, `landings` has what came where.
+        headers_alone: whether the digest mixes frames' headers alone, as it does without bytes.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class Fabric:
         host_queue_bytes: int,
         cpu_ports: bool = False,
         code: MachineCode | None = None,
+        payload: bool = True,
+        headers_alone: bool = False,
     ) -> None:
         self.topology = topology
         switches, hosts = len(topology.switches), len(topology.stations)
@@ -201,6 +206,10 @@ class Fabric:
             port_indices=indices,
             frame_bytes=sent_bytes,
         )
+        self.landings = Landings(noted=not payload)
+        self.world.landings = self.landings.location
+        self.world.headers_alone = headers_alone or not payload
+        self.dataplane.context.bare_bytes = 0 if payload else BARE_BYTES
         while self.world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
         self._host_calls: dict[int, Callable[[], None]] = {}
@@ -230,6 +239,7 @@ class Fabric:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
         for rank, agent in agents.items():
             self._agents[rank] = agent
+            agent.endpoint.state.landings = self.world.landings
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
             self._host_rows[rank].fill(
                 endpoint=agent.endpoint.state_address,
@@ -314,6 +324,8 @@ class Fabric:
         """Set the rules of packet faults, which are rows of `layout.Rule`; the arrays are kept and
         used."""
         self._rules = (rules, places, opcodes)
+        if not self.carries_bytes:  # a fault may double messages between agents, which are whole
+            self.dataplane.context.bare_bytes = self.world.frame_bytes if len(rules) else BARE_BYTES
         self.world.fill(
             rules=rules.ctypes.data,
             rule_places=places.ctypes.data,
@@ -368,10 +380,11 @@ class Fabric:
                         attended(rank)
             elif reason == at.GROW:
                 margin = world.margin
-                self.dataplane.memory.grow(
-                    packets=bool(context.free_packet_count < margin),
-                    buffers=bool(context.free_buffer_count < margin),
-                )
+                packets = bool(context.free_packet_count < margin)
+                buffers = bool(context.free_buffer_count < margin)
+                if packets or buffers:
+                    self.dataplane.memory.grow(packets=packets, buffers=buffers)
+                self.landings.make_room()
             elif reason == at.PAUSE:
                 if pause is not None:
                     pause()
@@ -390,6 +403,11 @@ class Fabric:
                 return bool(reason == at.STOPPED)
         self._end_turn()
         return True
+
+    @property
+    def carries_bytes(self) -> bool:
+        """Return whether data travel with their bytes."""
+        return self.world.landings == 0
 
     def take_code(self) -> None:
         """Let programs run as machine code that have been compiled by now."""

@@ -1,6 +1,8 @@
 """Compiled code that does to a frame, at the far end of a link, what packet faults ask for."""
 
 from weft.agents.transport.kernels.memory import memmove
+from weft.agents.wire.headers import ICRC_BYTES
+from weft.agents.wire.packets import CARRIED_BYTES, covered_bytes
 from weft.base.jit import load8, memcpy
 from weft.switch.engine.dataplane.layout import NONE, Context, Packet
 from weft.switch.engine.dataplane.pool import PACKET_BYTES, take_packet
@@ -73,8 +75,20 @@ def rule_applies(
         # One bit behind the IPv4 and UDP headers, so that the ICRC has to find it.
         bits = (length - STACK_BYTES) * 8
         bit = (mix(words.done, rule) >> 8 & 0xFFFFFFFF) % bits
-        data[at + STACK_BYTES + (bit >> 3)] ^= 1 << (bit & 7)
+        data[at + STACK_BYTES + spoilt_byte(world, data, at, length, bit >> 3)] ^= 1 << (bit & 7)
     return True
+
+
+@internal
+def spoilt_byte(world: WorldRecord, data: Frame, at: int, length: int, place: int) -> int:
+    """Return which byte behind IPv4 and UDP to spoil in place of one that does not travel: one of
+    the ICRC."""
+    if world.landings == 0:
+        return place
+    row = data.ctypes.data + at + STACK_BYTES
+    used = length - STACK_BYTES - ICRC_BYTES
+    covered = covered_bytes(row, used)
+    return covered if covered != used and place >= covered - CARRIED_BYTES else place
 
 
 @internal

@@ -1,6 +1,8 @@
 """Compiled code for frames of datagrams: it makes and checks them as a host's stack does, and
 hashes them."""
 
+from weft.agents.wire.headers import BTH_BYTES
+from weft.agents.wire.packets import HEADER_BYTES
 from weft.switch.engine.native.compiled import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
@@ -169,6 +171,17 @@ def content_hash(data: Frame, at: int, length: int) -> int:
         last = (last << 8) | int(data[at])
         at += 1
     return mix(mix(mix(mix(one, two), three), four), last)
+
+
+@internal
+def header_length(data: Frame, at: int, length: int) -> int:
+    """Return how many bytes of a frame are headers: all of them if it is no packet of RoCEv2."""
+    if length < STACK_BYTES + BTH_BYTES or read16(data, at + 12) != _ETHERTYPE_IPV4:
+        return length
+    if data[at + 23] != _UDP or read16(data, at + 36) != ROCE_PORT:
+        return length
+    headers: int = max(BTH_BYTES, HEADER_BYTES[int(data[at + STACK_BYTES])])
+    return min(length, STACK_BYTES + headers)
 
 
 @internal

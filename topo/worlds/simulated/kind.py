@@ -32,6 +32,7 @@ class Simulated(WorldKind):
             path_mtu=options.path_mtu,
             cpu_ports=options.stands,
             code=options.code,
+            payload=options.payload,
         )
 
     def check(self, wanted: Wanted) -> None:

@@ -75,6 +75,10 @@ class WorldRecord(Record):
     frame_bytes: int
     """The longest frame that a host sends."""
     events: int
+    landings: int
+    """Address of the `Landings` of data that travel without bytes; 0 where bytes travel."""
+    headers_alone: int
+    """Whether the digest mixes the headers of frames alone."""
     triggered: int
     """Not 0 once a rule of action TRIGGER has applied."""
 

@@ -8,6 +8,7 @@ into its host's transport, at once. Each of these steps is finished before the n
 seed gives one order.
 """
 
+from weft.agents.transport.payload_layout import Landings
 from weft.base.jit import words_at
 from weft.switch.engine.dataplane.captures import capture_bytes
 from weft.switch.engine.dataplane.events import begin_turn
@@ -28,7 +29,7 @@ from weft.topo.worlds.simulated.faults import (
     rule_applies,
     swapped_at,
 )
-from weft.topo.worlds.simulated.frames import add_to_digest, content_hash
+from weft.topo.worlds.simulated.frames import add_to_digest, content_hash, header_length
 from weft.topo.worlds.simulated.hosts import CALL_HOST, DONE, serve_host, serve_uplink, take_in
 from weft.topo.worlds.simulated.layout import (
     CALL,
@@ -116,7 +117,8 @@ def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> in
     length = row.frame_length
     world.frames += 1
     direction = word_of(world, world.directions, port_index)
-    add_to_digest(world, now_ns, direction, length, content_hash(data, start, length))
+    mixed = header_length(data, start, length) if world.headers_alone else length
+    add_to_digest(world, now_ns, direction, length, content_hash(data, start, mixed))
     if word_of(world, world.down, port_index):
         lose(world, context, port_index, packet)
         return NOTHING
@@ -189,6 +191,13 @@ def arrive_late(world: WorldRecord, context: Context, now_ns: int) -> int:
     return hand_over(world, context, port_index, packet, now_ns)
 
 
+@internal
+def lacks_landings(world: WorldRecord) -> bool:
+    """Return whether there may be no room to note where the next packet's data come."""
+    landings = Landings(world.landings)
+    return landings.count >= landings.room
+
+
 @entry
 def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; return the reason, one of `layout`'s IDLE to ENDLESS."""
@@ -203,6 +212,8 @@ def run_events(world_address: int, context: Context) -> int:
         if world.triggered:
             return TRIGGERED
         if context.free_buffer_count < world.margin or context.free_packet_count < world.margin:
+            return GROW
+        if world.landings and lacks_landings(world):
             return GROW
         if context.ready.head != NONE:
             begin_turn(context, MOST_PASSES)

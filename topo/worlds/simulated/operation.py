@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.collectives.coverage import Held, find_wrong
 from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.participant import Cast, Introductions, Participant
 from weft.agents.ranks import OperationConfig, RankReport, report_of
@@ -128,6 +131,7 @@ class SimulatedOperations:
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
         try:
             agents = zip(self._hosts, self._participants, strict=True)
+            fabric.landings.forget()
             fabric.attach({host: participant.machine for host, participant in agents})
             for rank, series in enumerate(self._series):
                 series.start(self._started_ns)
@@ -201,10 +205,12 @@ class SimulatedOperations:
             for workload in self._workloads[team]:
                 part = memory[start : start + workload.buffer_bytes(rank)]
                 start += len(part)
-                for _ in workload.fill(rank, part):
-                    pass
+                output = workload.empty_output(rank)
+                if self._fabric.carries_bytes:
+                    for _ in chain(workload.fill(rank, part), workload.clear(output)):
+                        pass
                 buffer = part.view(workload.request.dtype)
-                jobs.append(BoundRequest(workload.request, buffer, workload.output(rank)))
+                jobs.append(BoundRequest(workload.request, buffer, output))
             self._jobs.append(jobs)
         self._series = [
             Series(
@@ -273,8 +279,22 @@ class SimulatedOperations:
         )
         return report.checked(error, self._workloads[team])  # of which this rank's were the last
 
+    @cached_property
+    def _uncovered(self) -> dict[int, str]:
+        """What is wrong with ranks' results, where data travelled without bytes."""
+        held, ranks = [], []
+        for rank, (team, member) in enumerate(self._ranks):
+            for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True):
+                output = None if job.output is None else job.output.ctypes.data
+                held.append(Held(workload, member, job.buffer.ctypes.data, output))
+                ranks.append(rank)
+        wrong = find_wrong(self._fabric.landings.rows, held)
+        return {ranks[number]: wrong[number] for number in sorted(wrong, reverse=True)}
+
     def _difference(self, rank: int) -> str:
         """Return where a rank's data is wrong; empty if it is right."""
+        if not self._fabric.carries_bytes:
+            return self._uncovered.get(rank, "")
         team, member = self._ranks[rank]
         wrong = (
             workload.check(member, job.buffer, job.output)

@@ -15,6 +15,7 @@ from any other.
         )
 """
 
+import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property, partial
@@ -43,6 +44,10 @@ HOST_QUEUE_BYTES = 256 * 1024
 empty."""
 
 
+_MAP_NORESERVE = 0x4000
+"""Of Linux: the system keeps no memory for what nobody has written yet."""
+
+
 def _now_ns(fabric: Fabric) -> int:
     return fabric.now_ns
 
@@ -63,13 +68,17 @@ class SimulatedWorld(World):
         faults: Sequence[Fault] = (),
         cpu_ports: bool = False,
         code: MachineCode | None = None,
+        payload: bool = True,
+        headers_alone: bool = False,
     ) -> None:
         """Set up the network.
 
         ``seed`` seeds the switches' random(). ``faults`` are those of every operation, from its
         start. ``cpu_ports`` says whether switches have the port to the controller
         (`Topology.cpu_port`), which takes memory. With ``code``, programs that are yet to be
-        compiled run at once, in the plain form, until then.
+        compiled run at once, in the plain form, until then. Without ``payload``, lengths and places
+        of data travel, and their bytes do not. The digest is then of frames' headers, which it
+        also is with ``headers_alone``.
 
         Raises InputError for what makes no sense.
         """
@@ -89,6 +98,8 @@ class SimulatedWorld(World):
             host_queue_bytes=host_queue_bytes,
             cpu_ports=cpu_ports,
             code=code,
+            payload=payload,
+            headers_alone=headers_alone,
         )
         self._code = code
         self.controls = {
@@ -202,7 +213,13 @@ class SimulatedWorld(World):
         )
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return memory for all ranks' buffers; every operation of the same size uses it again."""
+        """Return memory for all ranks' buffers; every operation of the same size uses it again.
+
+        Where bytes do not travel, these are addresses that nobody reads or writes, and take none.
+        """
+        if size and not self.fabric.carries_bytes:
+            kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+            return np.frombuffer(mmap.mmap(-1, size, flags=kind), np.uint8)
         if len(self._memory) != size:
             self._memory = np.zeros(0, np.uint8)
             try:

@@ -1,0 +1,36 @@
+"""Notes of what data came where, of a world in which data travel without bytes."""
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.agents.transport.payload_layout import Landing
+from weft.agents.transport.payload_layout import Landings as Words
+
+BARE_BYTES = 256
+"""How much of a frame is copied where data travel without bytes: more than any headers."""
+_FIRST = 1 << 12
+
+
+class Landings:
+    """The landings of all hosts of a world; there are none if data travel with their bytes."""
+
+    def __init__(self, noted: bool) -> None:
+        self._rows = np.zeros(_FIRST if noted else 0, Landing.dtype)
+        self._words = Words.zeroed(rows=self._rows.ctypes.data, room=len(self._rows))
+        self.location: int = self._words.location if noted else 0
+        """The address of `Words`, or 0."""
+
+    @property
+    def rows(self) -> npt.NDArray[np.void]:
+        """Return what has come: rows of `Landing`."""
+        return self._rows[: self._words.count]
+
+    def forget(self) -> None:
+        """Begin again; endpoints are yet to be attached."""
+        self._words.count = 0
+
+    def make_room(self) -> None:
+        """Have room for more, if there is none."""
+        if self.location and self._words.count >= len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._words.fill(rows=self._rows.ctypes.data, room=len(self._rows))
