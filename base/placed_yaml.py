@@ -26,7 +26,8 @@ def placed_yaml(text: str, path: Path) -> PlacedDocument:
         reading = _Reading(path, yaml.SafeLoader(""))
         content = reading.value(node, "") if node is not None else None
     except yaml.YAMLError as error:
-        raise InputError(f"{problem}: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).replace('in "<unicode string>", line', "at line").split())
+        raise InputError(f"{problem}: {said}") from None
     except RecursionError:
         raise InputError(f"{problem}: it is nested too deeply") from None
     return PlacedDocument(path, content, reading.lines)

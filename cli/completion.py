@@ -1,8 +1,11 @@
 """What the prompt of ``weft up`` offers for the next word of a command, and the examples that it
 shows: names that the network has."""
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
+from weft.base.cache import CHECKOUT
 from weft.controller.bmv2_cli.run import COMMANDS
 from weft.topo.link_changes import FIGURES
 from weft.topo.network import Topology
@@ -63,6 +66,14 @@ def link_example(topology: Topology) -> str:
     return " ".join(links[0].ends)
 
 
+def own_command() -> str:
+    """Return how Weft is called from the current folder."""
+    script = CHECKOUT / "weft"
+    if Path.cwd() == CHECKOUT:
+        return "./weft"
+    return str(script) if script.is_file() and not shutil.which("weft") else "weft"
+
+
 def examples(topology: Topology) -> str:
     """Return lines that say what can be tried, with names of the network's own nodes."""
     names = [host.name for host in topology.hosts]
@@ -71,5 +82,5 @@ def examples(topology: Topology) -> str:
         f"Try: {first} ping -c 3 {last}, pingall, iperf {first} {last}, "
         f"link {link_example(topology)} down,\n"
         f"tables {switch}, counters {switch}, trace {switch}, load PROGRAM.p4, help; exit or\n"
-        f"Ctrl-D takes it all down. In another terminal: sudo ./weft shell {first}"
+        f"Ctrl-D takes it all down. In another terminal: sudo {own_command()} shell {first}"
     )

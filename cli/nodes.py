@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.base.command_line import Text
+from weft.base.errors import refuse
 from weft.cli.command_line import app
 
 RunOption = Annotated[
@@ -41,6 +42,9 @@ def execute(
     from weft.topo.worlds.emulated.inside import run_inside
     from weft.topo.worlds.emulated.testbeds import find_testbed
 
+    if command[0] == "--":
+        command = command[1:]
+    refuse(not command, "weft exec: write a COMMAND behind the host")
     testbed = find_testbed(run)
     sys.exit(run_inside(testbed.node(name), testbed.run_id, command))
 

@@ -104,7 +104,7 @@ class Prompt(CommandLine):
         if not self._running.controlled:
             return f"{said}; there is no controller, so nothing else changes"
         if unmanaged == switches:
-            return f"{said}; routes are those of the program that was loaded"
+            return f"{said}; the entries of your program's tables stay as they are"
         if not set(link.nodes) <= switches:
             return f"{said}; a host has no other way"
         said += f"; routes lead {'over it again' if state == 'up' else 'around it'}"
@@ -194,9 +194,10 @@ class Prompt(CommandLine):
         events += taken["events"]
         self._say(packets_text(events).rstrip() or f"no packet came to {name}")
         if taken["form"] == "plain":
-            self._say("(in the plain form: the machine code of what traces is not made yet)")
+            self._say("(slower than otherwise: the machine code of what traces is not made yet)")
         if taken["passed"]:
-            self._say(f"{taken['passed']} more packets passed untraced")
+            more = "1 more packet" if taken["passed"] == 1 else f"{taken['passed']} more packets"
+            self._say(f"{more} passed untraced")
 
     def _trace_way(self, source: str, words: list[str]) -> None:
         """Show the way of a packet from a host, or all ways that it may take."""

@@ -62,7 +62,7 @@ def switch_cli(
         if commands is None and sys.stdin.isatty():
             from weft.cli.switch_prompt import SwitchPrompt
 
-            SwitchPrompt(session).cmdloop()
+            SwitchPrompt(session).run()
             return
         failures = run_commands(
             lines,

@@ -18,7 +18,7 @@ class SwitchPrompt(cmd.Cmd):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._switch = CommandSwitch(session)
-        self.intro = f"Commands of {session.where}; help lists them, and Ctrl-D ends."
+        self.intro: str | None = f"Commands of {session.where}; help lists them, and Ctrl-D ends."
 
     def onecmd(self, line: str) -> bool:
         """Carry a command out, and say what it answers or why it fails; return whether this was the
@@ -36,6 +36,17 @@ class SwitchPrompt(cmd.Cmd):
         except KeyboardInterrupt:
             print()
         return False
+
+    def run(self) -> None:
+        """Read commands to the end; Ctrl-C drops the line that is being written."""
+        while True:
+            try:
+                self.cmdloop()
+            except KeyboardInterrupt:
+                print()
+                self.intro = None
+            else:
+                return
 
     def completenames(self, text: str, *ignored: object) -> list[str]:
         """Return the commands that begin so."""

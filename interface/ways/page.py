@@ -17,7 +17,7 @@ def render(walk: Walk) -> str:
     for output in walk.outputs:
         if output.link:
             carried[output.ends] += 1
-    picture, width = network_drawing(walk.topology, carried, ("packets", 1), "Where it goes")
+    picture, width = network_drawing(walk.topology, carried, ("packets", 1), "Frames on the links")
     return page(
         "way_page.html",
         TEMPLATES,

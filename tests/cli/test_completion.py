@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import weft
+from weft.base.cache import CHECKOUT
 from weft.cli.completion import candidates, examples
 from weft.topo.network import Topology
 
@@ -51,3 +54,15 @@ def test_examples_are_of_the_nodes_that_there_are() -> None:
     for words in ("alice ping -c 3 carol", "iperf alice carol", "link s1 s-2 down", "tables s1"):
         assert words in text
     assert "link h0 leaf0 down" in examples(weft.single(2))
+
+
+def test_examples_call_weft_as_it_can_be_called_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    assert "sudo ./weft shell alice" in examples(lab())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert f"sudo {CHECKOUT / 'weft'} shell alice" in examples(lab())
+    (tmp_path / "weft").touch(0o755)
+    assert "sudo weft shell alice" in examples(lab())

@@ -64,6 +64,7 @@ def test_the_prompt_says_what_is_wrong_and_goes_on(
     server: P4RuntimeServer,
     client: BareClient,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Session("leaf0", 1, server.address, election_id=None)
     prompt = SwitchPrompt(session)
@@ -74,6 +75,16 @@ def test_the_prompt_says_what_is_wrong_and_goes_on(
     said = capsys.readouterr().out
     assert said.startswith("*** Unknown syntax: table_ad")
     assert said.endswith("see help\n0\n\n")
+    lines = iter(["table_num_entries exact_table", KeyboardInterrupt, "exit"])
+
+    def typed(_: str) -> str:
+        if (written := next(lines)) is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return str(written)
+
+    monkeypatch.setattr("builtins.input", typed)
+    prompt.run()
+    assert capsys.readouterr().out.count("Commands of leaf0") == 1
     assert prompt.completenames("table_add") == ["table_add"]
     line = "table_add exact_table "
     assert prompt.completedefault("r", f"{line}r", len(line), len(line) + 1) == ["rewrite"]

@@ -528,6 +528,8 @@ def test_a_command_at_a_host_has_the_callers_streams_and_gives_its_status(
     done = executed(elsewhere, "h0", "sh", "-c", "cat; echo two >&2; exit 7", input="one\n")
     assert (done.returncode, done.stdout, done.stderr) == (7, "one\n", "two\n")
     assert executed(elsewhere, "h0", "sh", "-c", "kill -KILL $$").returncode == 128 + 9
+    assert executed(elsewhere, "h0", "--", "echo", "--").stdout == "--\n"
+    assert "write a COMMAND behind the host" in executed(elsewhere, "h0", "--").stderr
     assert executed(elsewhere, "h0", "no-such-command").returncode == 127
     unknown = executed(elsewhere, "h9", "true")
     assert unknown.returncode == 2

@@ -100,7 +100,20 @@ def test_entries_and_programs_are_looked_for_in_the_folder_above_too(tmp_path: P
         ),
         (
             lambda topology: topology["hosts"]["h2"].update(ip="10.1.2.2"),
-            "links[2] (h2-s2).ip '10.1.2.2' has no prefix length",
+            ":12: hosts.h2.ip: '10.1.2.2' is no address: '10.1.2.2' has no prefix length",
+        ),
+        (
+            lambda topology: topology["hosts"]["h2"].update(ip="10.1.300.1/24"),
+            ":12: hosts.h2.ip: '10.1.300.1/24' is no address: Octet 300 (> 255)",
+        ),
+        (
+            lambda topology: topology["links"].append(["h1", "s1-p1000"]),
+            "links[3]: 's1-p1000': a switch's port is 1 to 509",
+        ),
+        (
+            lambda topology: topology.update(switches={}),
+            "'s1-p2' is no end of a link: write a host (h1, h2), or a switch (of which the file "
+            "has none) with its port",
         ),
         (
             lambda topology: topology["links"].append(["h1", "s3-p1"]),
@@ -363,7 +376,7 @@ def test_a_lab_of_containerlab_is_what_it_says() -> None:
         ('"s1:eth1"]', '"s1:eth2"]', "topology.links[1] (s1-h2).ports.s1 2: links[0] (h1-s1) has"),
         ('["h1:eth1", "s1:eth1"]', "h1", "topology.links[0]: a link is { endpoints:"),
         ("  nodes:", "  nodes: {}\n  nodes:", ":7: topology.nodes is there twice: see line 6"),
-        ("name: small", "name: [small", "it is not valid YAML: while parsing a flow sequence"),
+        ("name: small", "name: [small", "not valid YAML: while parsing a flow sequence at line 1,"),
         ("labels: {", "labels: {other: 1}\n      ports: {",
          "topology.nodes.s1: the file names no program for s1: name one for all such switches"),
         ("&gateway", "", ""),

@@ -1,6 +1,7 @@
 """The topologies of p4lang/tutorials: JSON with hosts, switches and links."""
 
 import re
+from ipaddress import IPv4Interface, IPv6Interface
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from weft.topo.labs.lab_format import (
     program_of,
     rate_of,
 )
+from weft.topo.network import MAX_PORTS
 from weft.topo.network_document import NO_ADDRESS, LinkDocument, NetworkDocument
 
 FIRST_INTERFACE = "eth0"
@@ -69,6 +71,8 @@ class Tutorials:
                 for name, host in found.hosts.items()
             }
             check_unique(document, places, what)
+        for name, host in found.hosts.items():
+            _check_address(document, f"hosts.{name}.ip", host.ip)
         check_switches(document, programs, [*found.switches])
         links = [_link(document, found, index) for index in range(len(found.links))]
         described = NetworkDocument(
@@ -96,6 +100,18 @@ class Tutorials:
         described.cpu_port = numbers.get("cpu_port", described.cpu_port)
         described.priority_queues = numbers.get("priority_queues", described.priority_queues)
         return described
+
+
+def _check_address(document: PlacedDocument, place: str, value: str) -> None:
+    """Raise InputError at a host's address that is none; errors of links would name the link."""
+    try:
+        (IPv6Interface if ":" in value else IPv4Interface)(value)
+        if "/" not in value:
+            raise ValueError(f"{value!r} has no prefix length")
+    except ValueError as error:
+        raise document.wrong(
+            place, f"{shown(value)} is no address: {error}; write it like 10.0.1.7/24"
+        ) from None
 
 
 def _numbers(document: PlacedDocument, found: TutorialTopology) -> dict[str, int]:
@@ -155,11 +171,14 @@ def _end(
         return parts["switch"], int(parts["port"])
     if value in found.switches:
         raise document.wrong(place, f"{value!r} is a switch: name its port, like {value}-p1")
+    switches = ", ".join(found.switches) or "of which the file has none"
+    if parts is None and isinstance(value, str) and value.rpartition("-p")[0] in found.switches:
+        raise document.wrong(place, f"{value!r}: a switch's port is 1 to {MAX_PORTS}")
     known = [*found.hosts, *(f"{name}-p1" for name in found.switches)]
     raise document.wrong(
         place,
         f"{shown(value)} is no end of a link{did_you_mean(value, known)}: write a host "
-        f"({', '.join(found.hosts)}), or a switch ({', '.join(found.switches)}) with its port, "
+        f"({', '.join(found.hosts)}), or a switch ({switches}) with its port, "
         "like s1-p1",
     )
 

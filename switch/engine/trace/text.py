@@ -75,6 +75,8 @@ def _extracted(event: Event) -> str:
 
 
 def _table(event: Event) -> str:
+    if event["table"].startswith("tbl_"):  # compilers make these; a program's begin with a control
+        return "statements outside of tables"
     key = f" ({_pairs(event['key'])})" if event["key"] else ""
     if not event["hit"] and not event["key"]:
         return f"table {event['table']}: its default action"

@@ -222,5 +222,6 @@ def test_a_traced_switch_forwards_as_one_that_is_not_and_tells_what_left(
     assert told == sorted((port, len(frame)) for port, frame in outcomes[1])
     assert len(only(events, "received")) >= len(frames)
     assert packets_text(events).count("\n") == len(events)
+    assert "tbl_" not in packets_text(events)
     assert [json.loads(line) for line in json_lines(events).splitlines()] == events
     assert all(log_line(event).startswith("[") for event in events)
