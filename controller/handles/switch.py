@@ -19,6 +19,7 @@ from weft.controller.handles.notices import (
     Wait,
 )
 from weft.controller.handles.profiles import ProfileHandle
+from weft.controller.handles.queues import QueueHandle
 from weft.controller.handles.replication import ClonesHandle, GroupsHandle
 from weft.controller.handles.table import TableHandle
 from weft.controller.handles.value_sets import ValueSetHandle
@@ -132,6 +133,10 @@ class SwitchHandle:
         return ValueSetHandle(
             self._access, self._access.find("value set", name, self._access.p4info.value_sets)
         )
+
+    def queue(self, port: int, priority: int = 0) -> QueueHandle:
+        """Return the queue of a priority at a port."""
+        return QueueHandle(self._access, port, priority)
 
     @property
     def clones(self) -> ClonesHandle:

@@ -149,9 +149,12 @@ def _pause_queue(device: Device, port: int, priority: int, time_us: int | None =
     host.at_once(carry_out)
 
 
-def _queues(device: Device, port: int) -> list[dict[str, Any]]:
-    """Return what holds for the queues of a port, what waits there and what they have counted."""
-    return queue_figures(_queues_of(device, port, None))
+def _queues(device: Device, port: int, priority: int | None = None) -> list[dict[str, Any]]:
+    """Return what holds for the queues of a port, or the one of a priority, what waits there and
+    what they have counted."""
+    _queues_of(device, port, priority)
+    found = queue_figures(_queues_of(device, port, None))
+    return found if priority is None else [found[priority]]
 
 
 _CALLS: dict[str, Callable[..., Any]] = {

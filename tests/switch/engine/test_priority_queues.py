@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.queue_support import PORT, RATE_BPS, Arrival, frame, program, switch
 
 import weft
-from weft.base.errors import InputError
+from weft.base.errors import InputError, WeftError
 from weft.switch.engine.dataplane import layout
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.engine.trace.decoder import Decoder, Event
@@ -210,3 +210,28 @@ def test_a_network_in_virtual_time_has_priority_queues_and_warns_where_one_is_mi
         assert net.host("h1").sniff(timeout=1) == []
     with pytest.raises(InputError, match="40 priority queues: a port has 1 to 32"):
         up(priority_queues=40)
+
+
+def test_a_script_sets_pauses_and_reads_a_queue_and_the_results_count_each(tmp_path: Path) -> None:
+    (tmp_path / "bridge.p4").write_text(BRIDGE)
+    sent = bytes(12) + b"\x88\xb5" + bytes(50)
+    up = partial(weft.up, weft.single(2), world="simulated", program=tmp_path / "bridge.p4")
+    with up(priority_queues=6) as net:
+        queue = net.switch("leaf0").queue(2, 5)
+        queue.set(packets=3, weight=2)
+        queue.pause()
+        net.host("h0").send(sent, count=5)
+        assert net.host("h1").sniff(timeout=1) == []
+        read = queue.read()
+        assert (read["packets"], read["drops"], read["weight"]) == (3, 2, 2)
+        queue.resume()
+        assert len(net.host("h1").sniff(timeout=1)) == 3
+        (direction,) = (one for one in net.report().links if one.to_node == "h1")
+        assert [one.tx_packets for one in direction.queues] == [0, 0, 0, 0, 0, 3]
+        assert (direction.queues[5].dropped, direction.queues[5].max_bytes) == (2, 3 * len(sent))
+        with pytest.raises(WeftError, match="there is no queue: priority 6: a port has queues"):
+            net.switch("leaf0").queue(2, 6).pause()
+        with pytest.raises(InputError, match="a pause of -1 s"):
+            queue.pause(-1)
+    with up() as net:
+        assert net.report().links[0].queues == []
