@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from weft.base import files
 from weft.base.errors import WeftError
 from weft.switch.commands.switch_options import SwitchOptions
+from weft.switch.engine.trace.bmv2_log import bmv2_lines
 from weft.switch.engine.trace.text import json_lines, log_line
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ STEP_S = 0.1
 
 LOG_LEVEL = 5
 """The log level of BMv2's "trace", which Python's logging does not have."""
+
+_PATTERN = "[%(asctime)s.%(msecs)03d] [bmv2] [%(levelname).1s] [thread %(thread)d] %(message)s"
+"""What BMv2's lines begin with: the time, its name, the level's letter, and the thread."""
 
 _LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
 
@@ -67,7 +71,7 @@ class SwitchLog:
         self._log.addHandler(logging.NullHandler())  # without any, warnings go to standard error
         logging.addLevelName(LOG_LEVEL, "TRACE")
         for handler in self.handlers:
-            handler.setFormatter(logging.Formatter("[%(asctime)s] [%(levelname)s] %(message)s"))
+            handler.setFormatter(logging.Formatter(_PATTERN, "%H:%M:%S"))
             handler.setLevel(level)
             self.packets.addHandler(handler)
         self.logs_packets = bool(self.handlers) and level <= _LEVELS["info"]
@@ -197,7 +201,8 @@ class TraceLines:
             for event in events:
                 level = _OF_EVENTS.get(event["event"], step)
                 if self._log.packets.isEnabledFor(level):
-                    self._log.packets.log(level, log_line(event))
+                    for line in bmv2_lines(event):
+                        self._log.packets.log(level, line)
             if missed:
                 self._log.packets.warning("%d packets came too fast to be traced", missed)
         if self._file is not None:

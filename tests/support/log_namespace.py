@@ -26,7 +26,7 @@ def main(program: str, level: str, log: str) -> None:
     host = open_port("h1")
     end = time.monotonic() + DEADLINE_S
     # The traced form of the program is compiled beside the switch: packets before pass unlogged.
-    while "log_msg" not in Path(f"{log}.txt").read_text() and time.monotonic() < end:
+    while "reflects" not in Path(f"{log}.txt").read_text() and time.monotonic() < end:
         host.send(bytes.fromhex("000000000002 000000000001 88b5") + bytes(46))
         time.sleep(0.1)
     switch.send_signal(signal.SIGINT)

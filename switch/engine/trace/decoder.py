@@ -178,7 +178,9 @@ class Decoder:
         else:
             entry = self.version.tables.get(table.name, {}).get(words[1])
             found = describe_entry(self.program, table, entry) if entry is not None else None
-            self.tell("table", table=table.name, hit=True, key=key, entry=found)
+            self.tell(
+                "table", table=table.name, hit=True, key=key, entry=found, handle=words[1] - 1
+            )
 
     def action(self, words: list[int]) -> None:
         """Begin an action; it is told when its parameters have come."""

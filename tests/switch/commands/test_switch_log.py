@@ -72,7 +72,7 @@ def test_what_the_server_and_packets_say_goes_to_console_and_file(
 @pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 @pytest.mark.parametrize(
-    ("level", "steps", "words"), [("info", False, "[INFO]"), ("debug", True, "[DEBUG]")]
+    ("level", "steps", "words"), [("info", False, "[bmv2] [I] "), ("debug", True, "[bmv2] [D] ")]
 )
 def test_the_log_has_what_a_program_says_from_level_info_and_packets_ways_from_debug(
     tmp_path: Path, level: str, steps: bool, words: str
@@ -85,6 +85,10 @@ def test_the_log_has_what_a_program_says_from_level_info_and_packets_ways_from_d
         cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "log_msg: port 1 reflects" in done.stdout
-    assert ("parser state start" in done.stdout) == steps
+    assert "[cxt 0] port 1 reflects" in done.stdout
+    for line in (
+        "Processing packet received on port 1", "Parser 'parser' entering state 'start'",
+        "Table 'I.away': ", "Action entry is ", "Transmitting packet of size 60 out of port 1",
+    ):  # fmt: skip
+        assert (line in done.stdout) == steps, line
     assert words in done.stdout
