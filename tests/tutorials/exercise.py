@@ -55,10 +55,10 @@ class Lab:
         command = ["env", "-C", str(self.folder), sys.executable, "-u", *words]
         return self.net.host(host).run(*command, input=input, timeout=LIMIT_S, check=True).output
 
-    def ping(self, host: str, other: str, count: int = 2) -> bool:
-        """Return whether a ping is answered."""
+    def ping(self, host: str, other: str, count: int = 2, patience_s: int = 2) -> bool:
+        """Return whether a ping is answered; the last one is waited for so long."""
         ip = self.net.host(other).ip
-        return self.net.host(host).run(f"ping -c {count} -W 2 {ip}").status == 0
+        return self.net.host(host).run(f"ping -c {count} -W {patience_s} {ip}").status == 0
 
     @contextmanager
     def running(self, host: str, command: str) -> Iterator[Callable[[], str]]:
