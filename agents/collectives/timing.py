@@ -72,7 +72,11 @@ class Pace:
     @cached_property
     def _frames(self) -> list[int]:
         """Return the frame bytes of every rank."""
-        return [frames_bytes(size, self.packet_bytes, UD_OVERHEAD_BYTES) for size in self.shards]
+        of_size = {
+            size: frames_bytes(size, self.packet_bytes, UD_OVERHEAD_BYTES)
+            for size in {*self.shards}
+        }
+        return [of_size[size] for size in self.shards]
 
     @cached_property
     def received_bytes(self) -> int:
