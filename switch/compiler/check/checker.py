@@ -419,6 +419,14 @@ class Checker:
             node.reference.span.to(node.name_span), callee, [], node.arguments
         )
         node.call, node.type = call, self.expressions.check(call, scope).type
+        if isinstance(node.type, ExternType):
+            methods = node.type.declaration.methods
+            missing = [item.name for item in methods if item.is_abstract]
+            self.reporter.fail_if(
+                missing,
+                node.name_span,
+                f"'{node.name}' lacks what {node.type} leaves to it: abstract {', '.join(missing)}",
+            )
         problem = self._misplaced(node.type)
         self.reporter.fail_if(problem, node.span, f"{node.type} cannot be instantiated {problem}")
         self.context.declare(scope, node)
