@@ -85,14 +85,14 @@ class TailLowering:
     ) -> list[ir.Code]:
         """Lower a deparser, which may call some extern functions besides what emits."""
         env = self.lists.environment(instance, arguments)
-        known = self.body.externs.functions
+        known, count = self.body.externs.functions, len(self.program.deparsers)
         code = self.lower(
             instance,
             env,
             lambda: self.lists.deparser_calls(instance, env, functions, "deparser"),
             {name: known[name] for name in functions},
         )
-        if not code:
+        if self.program.deparsers[count:]:
             return []
         headers = [item for item in arguments if isinstance(item, PLACES)]
         result = ir.LoweredDeparser("deparser")

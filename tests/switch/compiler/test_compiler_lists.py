@@ -38,6 +38,10 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["00020000010102eeff", "01020000020002eeff", "02020000030001eeff"],
     ),
+    "nothing": (
+        {"deparser": "return; packet.emit(hdr);"},
+        ["eeff", "eeff", "eeff"],
+    ),
     "a value without a place": (
         {"deparser": "packet.emit(hdr.h); packet.emit((k_t){ hdr.h.a ^ 5 });"},
         ["0002000005eeff", "0102000004eeff", "0202000007eeff"],
