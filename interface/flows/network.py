@@ -73,7 +73,7 @@ class _Sender(Idle):
 class FlowNetwork:
     """A network that is up, with its routes, and the flows that are under way on it.
 
-    All hosts send the same bytes, and write to the same memory: what flows carry is nobody's.
+    What flows carry is nobody's, so that it travels without bytes.
     """
 
     def __init__(self, scenario: Scenario, steps: Sequence[Sequence[CarriedFlow]]) -> None:
@@ -97,7 +97,9 @@ class FlowNetwork:
             )
             ids = [each.id for step in steps for each in step]
             self._pieces = dict(zip(ids, pieces, strict=True))
-        self._world = SimulatedWorld(topology, seed=scenario.seed, path_mtu=scenario.mtu)
+        self._world = SimulatedWorld(
+            topology, seed=scenario.seed, path_mtu=scenario.mtu, payload=False
+        )
         self._fabric = self._world.fabric
         demand = Demand(
             [], 0, [], slots=0, epoch=1, plan_routes=scheme_in(scenario).plan_routes, pins=pins,
@@ -114,8 +116,7 @@ class FlowNetwork:
                 )
             )  # fmt: skip
         self._options = transport_of(scenario)
-        drawn = np.random.default_rng(scenario.seed)
-        self._data = drawn.integers(0, 256, MESSAGE_BYTES, np.uint8)
+        self._data = np.zeros(MESSAGE_BYTES, np.uint8)
         self._written = np.zeros(MESSAGE_BYTES, np.uint8)
         self._senders: dict[int, _Sender] = {}
         self._arriving: dict[Posting, _UnderWay] = {}
@@ -127,7 +128,7 @@ class FlowNetwork:
 
     @property
     def digest(self) -> str:
-        """What tells all frames so far from any others."""
+        """What tells the headers of all frames so far from any others."""
         return self._world.digest
 
     @property
@@ -215,6 +216,7 @@ class FlowNetwork:
         """Go on until flows end, and return these; or to a time, when what happens at that time has
         happened, or, ``before`` that, has not."""
         fabric = self._fabric
+        fabric.landings.forget()  # which nobody looks at
         going = fabric.run(stop_ns=until_ns - before, until=lambda: bool(self._ended))
         if not self._ended and (before or (not going and until_ns < MOST_NS)):
             fabric.advance_to(until_ns)
