@@ -129,7 +129,9 @@ def _queues_of(device: Device, port: int, priority: int | None) -> list[QueueRec
     queues = switch.host.queues_of(switch.switch, port)
     if priority is None:
         return queues
-    if not (isinstance(priority, int) and 0 <= priority < len(queues)):
+    if not (isinstance(priority, int) and priority >= 0):
+        raise invalid(f"priority: {priority!r} is no whole number from 0 on")
+    if priority >= len(queues):
         raise not_found(f"there is no queue: {no_queue(priority, len(queues))}")
     return [queues[priority]]
 
@@ -138,6 +140,8 @@ def _pause_queue(device: Device, port: int, priority: int, time_us: int | None =
     """Let the link of a port take nothing from the queue of a priority, for a time, 0 to end a
     pause, or until then."""
     host, number = device.switch.host, device.switch.switch
+    if priority is None:
+        raise invalid("priority is missing: a pause is of one queue")
     _queues_of(device, port, priority)
     if time_us is not None and not (isinstance(time_us, int) and 0 <= time_us <= MOST_PAUSE_US):
         raise invalid(f"time_us: {time_us!r} is no whole number from 0 to {MOST_PAUSE_US}")

@@ -235,3 +235,23 @@ def test_a_script_sets_pauses_and_reads_a_queue_and_the_results_count_each(tmp_p
             queue.pause(-1)
     with up() as net:
         assert net.report().links[0].queues == []
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "why"),
+    [
+        ("set_queue", {"port": 2, "priority": "x"}, "priority: 'x' is no whole number from 0 on"),
+        ("set_queue", {"port": 2, "priority": -1}, "priority: -1 is no whole number from 0 on"),
+        ("set_queue", {"port": 9}, "there is no port 9; ports are 1, 2"),
+        ("set_queue", {"weight": -3}, "weight: -3 is no whole number from 0 to 65536"),
+        ("set_queue", {"rate": 3}, "set_queue: .* unexpected keyword argument 'rate'"),
+        ("pause_queue", {"port": 2, "priority": None}, "priority is missing: a pause is of one"),
+        ("pause_queue", {"port": 2, "priority": 0, "time_us": 0.5}, "time_us: 0.5 is no whole"),
+        ("queues", {"port": [2]}, r"there is no port \[2\]; ports are 1, 2"),
+    ],
+)
+def test_a_call_about_queues_that_makes_no_sense_is_refused_with_what_is_wrong(
+    call: str, arguments: dict[str, object], why: str
+) -> None:
+    with weft.up(weft.single(2), world="simulated") as net, pytest.raises(WeftError, match=why):
+        net.switch("leaf0").session.own_call(call, **arguments)
