@@ -94,19 +94,18 @@ def target_machine() -> Any:
     return target.create_target_machine(opt=2, jit=True)
 
 
-def keep(file: Path, library: Library) -> None:
-    """Keep a library, behind a digest of it."""
-    text = pickle.dumps(library)
+def keep(file: Path, made: Any) -> None:
+    """Keep what was made, such as a library, behind a digest of it."""
+    text = pickle.dumps(made)
     write_whole(file, hashlib.sha256(text).digest() + text, folders=True, keep=True)
 
 
-def found_at(file: Path) -> Library | None:
-    """Return the library in a file; None if there is none, or it is not whole."""
+def found_at(file: Path) -> Any:
+    """Return what is kept in a file; None if there is nothing, or it is not whole."""
     with suppress(Exception):
         text = file.read_bytes()
         if hashlib.sha256(text[32:]).digest() == text[:32]:
-            library: Library = pickle.loads(text[32:])
-            return library
+            return pickle.loads(text[32:])
     return None
 
 
@@ -122,7 +121,8 @@ def kept_at(place: str) -> Addresses | None:
     shipped = [SHIPPED / file_of(place, level.name) for level in levels_met()]
     mark_used(kept)
     for file in (kept, *shipped):
-        if (found := found_at(file)) is not None:
+        found: Library | None = found_at(file)
+        if found is not None:
             with suppress(Unsuitable):
                 return found.loaded()
         elif file in shipped and file.exists():

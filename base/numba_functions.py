@@ -13,7 +13,6 @@ numba has no public names for what is used and replaced here.
 """
 
 import hashlib
-import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from weft.base.cache import cache_dir, mark_used
-from weft.base.files import write_whole
+from weft.base.machine_code import found_at, keep
 from weft.base.processors import llvm, processor
 
 bytecode: Any = import_module("numba.core.bytecode")
@@ -114,17 +113,17 @@ class _Kept:
         if _program is None:
             return None
         place = self._place(_program, signature)
-        with suppress(Exception):  # it is not there, not whole, or calls others: it is made again
-            text = place.read_bytes()
-            if hashlib.sha256(text[32:]).digest() == text[:32]:
-                described, signature, code, calls = pickle.loads(text[32:])
-                library = _program.parts.create_library(described.qualname)
-                library._final_module = llvm.parse_bitcode(code)
-                library._linking_libraries = [self._library(call) for call in calls]
-                library._finalized = True
-                self._note(library, described, signature)
-                mark_used(place)
-                return _result(context, library, described, signature)
+        if (kept := found_at(place)) is None:
+            return None
+        with suppress(Exception):  # what it calls is another by now: it is made again
+            described, signature, code, calls = kept
+            library = _program.parts.create_library(described.qualname)
+            library._final_module = llvm.parse_bitcode(code)
+            library._linking_libraries = [self._library(call) for call in calls]
+            library._finalized = True
+            self._note(library, described, signature)
+            mark_used(place)
+            return _result(context, library, described, signature)
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
@@ -137,9 +136,8 @@ class _Kept:
         described.typemap = described.calltypes = None
         with suppress(Exception):  # what cannot be kept is made again
             code = library._final_module.as_bitcode()
-            text = pickle.dumps((described, result.signature, code, calls))
-            place = self._place(_program, signature)
-            write_whole(place, hashlib.sha256(text).digest() + text, folders=True, keep=True)
+            kept = described, result.signature, code, calls
+            keep(self._place(_program, signature), kept)
 
     def _place(self, program: _Program, signature: Any) -> Path:
         own = self._function.__module__ == program.module

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from weft.base.command_line import Text
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.cli.command_line import app
 
 RunOption = Annotated[
@@ -44,7 +44,8 @@ def execute(
 
     if command[0] == "--":
         command = command[1:]
-    refuse(not command, "weft exec: write a COMMAND behind the host")
+    if not command:
+        raise InputError("weft exec: write a COMMAND behind the host")
     testbed = find_testbed(run)
     sys.exit(run_inside(testbed.node(name), testbed.run_id, command))
 

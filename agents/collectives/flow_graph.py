@@ -416,10 +416,7 @@ class FlowGraph:
 
     def least_ns(self, rate_bps: int) -> list[int | None]:
         """Return when each task ends at the earliest, counted from the start, as if a flow had its
-        links to itself.
-
-        0 bit/s: as if bytes took no time. None: never.
-        """
+        links to itself; None: never. At 0 bit/s bytes take no time."""
         ends_ns = self.ends_ns(rate_bps)
         return [ends_ns.get(task) for task in range(len(self.source))]
 
@@ -445,7 +442,6 @@ class FlowGraph:
         """When each of the waits of a sum contributes, as far as it is known."""
         posted_ns: list[int] = []
         """When the last rank contributes to each sum, of those whose turn has come."""
-
         workgroups = Workgroups(self.source, self.pool, self.pools)
 
         def begin(task: int, now_ns: int) -> None:
@@ -457,9 +453,8 @@ class FlowGraph:
                 contributed.setdefault(number, []).append(now_ns + self.delay_ns[task])
                 add()
                 return
-            bits = 8 * sizes[task]
             begun[task] = now_ns + self.delay_ns[task]
-            begun[task] += bits * 10**9 // rate_bps if rate_bps else 0
+            begun[task] += 8 * sizes[task] * 10**9 // rate_bps if rate_bps else 0
             end(task, now_ns)
 
         def add() -> None:

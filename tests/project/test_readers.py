@@ -40,6 +40,7 @@ ELSEWHERE = {
     ("base/registry.py", "read_bytes"): OWN,
     ("controller/client.py", "read_bytes"): IN_THE_CACHE,
     ("controller/client.py", "read_text"): IN_THE_CACHE,
+    ("tools/bench/compiling.py", "read_text"): IN_THE_CACHE,
     ("tools/bench/engines.py", "read_text"): PROC,
     ("tools/bench/start.py", "read_text"): "the log of a run of its own",
     ("tools/bench/switch_traffic.py", "read_text"): PROC + "; the log of a switch of its own",
