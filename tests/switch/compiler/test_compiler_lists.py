@@ -46,6 +46,13 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         {"deparser": "packet.emit(hdr.h); packet.emit((k_t){ hdr.h.a ^ 5 });"},
         ["0002000005eeff", "0102000004eeff", "0202000007eeff"],
     ),
+    "a checksum of what a cast leaves": (
+        {
+            "update": f"update_checksum(true, {{ hdr.h.a, (bit<8>)(hdr.h.b ++ hdr.h.a) }}, {SUM}",
+            "deparser": "packet.emit(hdr.h);",
+        },
+        ["0002ffffeeff", "0102fefeeeff", "0202fdfdeeff"],
+    ),
     "checksums before what is emitted": (
         {
             "update": f"""if (hdr.h.a == 1) {{

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.bmv2_support import require_bmv2
-from tests.support.compiler_support import compiled, document, errors, program
+from tests.support.compiler_support import compiled, document
 from tests.support.random_programs import Forms, checked
 from tests.support.random_source import Generator
 
@@ -74,12 +74,6 @@ def test_a_constant_condition_of_a_checksum_is_written_bare(tmp_path: Path) -> N
             {{ hdr.h.a }}, hdr.h.c, HashAlgorithm.csum16);""")  # fmt: skip
         conditions = [one["if_cond"] for one in made["checksums"]]
         assert conditions == [{"type": "bool", "value": bare}]
-
-
-def test_a_cast_to_a_smaller_width_in_a_checksum_is_refused(tmp_path: Path) -> None:
-    text = program(types=HEADER, verify="""verify_checksum(true, { (bit<8>)hdr.h.c }, hdr.h.c,
-        HashAlgorithm.csum16);""")  # fmt: skip
-    assert any("casts of fields to a greater width" in line for line in errors(tmp_path, text))
 
 
 def test_what_belongs_to_a_table_that_no_packet_comes_to_is_left_out(tmp_path: Path) -> None:
