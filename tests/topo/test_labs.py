@@ -27,6 +27,7 @@ TESTS = Path(__file__).resolve().parents[1]
 BRIDGE = TESTS / "labs" / "bridge"
 APP = TESTS / "labs" / "app"
 CLAB = TESTS / "labs" / "clab"
+NETLAB = TESTS / "labs" / "netlab" / "topology.yml"
 PROGRAM = str(TESTS / "stf" / "basic.p4")
 
 Change = Callable[[Any], object]
@@ -411,3 +412,55 @@ def test_a_yaml_file_that_multiplies_itself_is_refused(tmp_path: Path) -> None:
     path.write_text("a: &a [*a]")
     with pytest.raises(InputError, match=r"more than|nested too deeply|not valid YAML"):
         read_lab(path)
+
+
+def test_a_lab_of_netlab_is_what_it_says() -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    network = read_lab(NETLAB, Programs(PROGRAM))
+    assert [host.name for host in network.hosts] == ["h1", "h2", "h-3"]
+    assert network.switch("s1").program == PROGRAM
+    addresses = {
+        host.name: [str(each) for each in host.interfaces[0].with_subnets] for host in network.hosts
+    }
+    assert addresses["h1"] == ["10.1.0.11/24"]
+    assert addresses["h-3"] == ["10.1.0.3/24", "2001:db8::1/64"]
+    assert {each.name: each.source.number for each in network.outward("s1")}["s1>h1"] == 4
+    near, far, _ = network.links
+    assert near.rate_bps == 20_000_000
+    assert (far.delay_ns, far.jitter_ns, far.loss) == (5_000_000, 1_000_000, 0.005)
+    (said,) = network.left_out
+    assert said.startswith(f"{NETLAB}:6: nodes.h2: memory is left out (of h2)")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("device: linux", "device: frr", ":5: nodes.h1: device 'frr': Weft has hosts, and P4"),
+        ("memory", "memroy", ":8: nodes.h2.memroy: means nothing here (did you mean"),
+        ("role: bridge", "role: router", ":11: nodes.s1.role: 'router': a node is a host, or"),
+        ("s1-h2", "s1-h5", ":22: links[1].members[0]: there is no node 'h5'"),
+        ("s1-h2", "[s1, h1, h2]", "links[1].members[0]: it has 3 nodes"),
+        ("s1-h2", "s1", "links[1].members[0]: it has 1 nodes"),
+        ("bandwidth: 20000", "bandwidth: fast", ":18: links[0].bandwidth: 'fast' is no rate"),
+        ("tc.delay: 5ms", "tc.corrupt: 1", "links[1].members[0].tc.corrupt: Weft has no such"),
+        ("10.1.0.0/24\n", "10.1.0.1/24\n", ":17: links[0].prefix: 10.1.0.1/24 has host bits set"),
+        ("ipv4: 3", "ipv4: 300", "links[2].h-3.ipv4: there is no address 300"),
+        ("ipv4: 3", "ipv7: 3", "links[2].h-3: 'ipv7' means nothing here"),
+        ("bandwidth: 20000", "speed: 1", "links[0]: 'speed' is no node"),
+        ("provider: clab", "module: [ospf]", "module: 'ospf': Weft configures no routing"),
+        ("provider", "providr", ":2: providr: means nothing here (did you mean"),
+        ("loss: 0.5", "loss: 101", "links[1].members[0].tc.loss: 101 is no percentage"),
+        ("ifindex: 4", "ifindex: four", "links[0].s1.ifindex: 'four' is no number"),
+    ],
+)  # fmt: skip
+def test_what_weft_has_not_of_netlab_is_refused_with_its_line(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    text = NETLAB.read_text()
+    assert old in text
+    path = tmp_path / "topology.yml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError) as refused:
+        read_lab(path, Programs(PROGRAM))
+    assert said in str(refused.value)

@@ -9,12 +9,13 @@ from weft.base.placed_yaml import placed_yaml
 from weft.topo.labs import LAB_ENDINGS
 from weft.topo.labs.containerlab import Containerlab
 from weft.topo.labs.lab_format import LabFormat, Programs
+from weft.topo.labs.netlab import Netlab
 from weft.topo.labs.p4utils import P4Utils
 from weft.topo.labs.tutorials import Tutorials
 from weft.topo.network import Topology
 from weft.topo.wiring import topology_of
 
-FORMATS: tuple[LabFormat, ...] = (Containerlab(), Tutorials(), P4Utils())
+FORMATS: tuple[LabFormat, ...] = (Containerlab(), Netlab(), Tutorials(), P4Utils())
 """All formats, in the order in which they are tried."""
 
 
