@@ -216,9 +216,13 @@ class DebuggerPrompt(cmd.Cmd):
 
     def do_print(self, line: str) -> None:
         """print (p) EXPRESSION: the value of a P4 expression, as hdr.ipv4.ttl - 1 or
-        hdr.ipv4.isValid() && meta.class == 3; of a header, all of its fields."""
+        hdr.ipv4.isValid() && meta.class == 3; of a header, all of its fields; of hdr, all
+        headers."""
         self._stopped()
-        self.say(described(line, self.debugger.view))
+        if line.strip() == "hdr":
+            self.do_headers(line)
+        else:
+            self.say(described(line, self.debugger.view))
 
     def do_headers(self, _: str) -> None:
         """headers: the valid headers with their fields, and which are not valid."""

@@ -113,11 +113,12 @@ where
 list
 p meta.loops
 p hdr.tag
+p hdr
 p hdr.tag.kind
 p (bit<4>) hdr.tag.b[7:0] + 1
 """
     lines = said(commands, opened("clones"), capsys)
-    assert any(line.startswith("hdr.tag = {kind = ") for line in lines)
+    assert sum(line.startswith("hdr.tag = {kind = ") for line in lines) == 2  # headers, p hdr
     assert any(line.startswith("meta.loops = ") for line in lines)
     assert any("packet at ingress" in line and line[0] == "#" for line in lines)
     assert any(line.startswith(">") for line in lines)
