@@ -64,11 +64,11 @@ class LinkChange:
             changed = replace(changed, jitter_ns=parse_duration(self.jitter, f"{what}: jitter"))
         if self.loss is not None:
             changed = replace(changed, loss=parse_probability(self.loss, f"{what}: loss"))
-        refuse(
-            topology.between_hosts(link),
-            f"{what}: both its ends are hosts, and delay, jitter, loss and rate are a switch's to "
-            "keep: put a switch between",
-        )
+        if topology.between_hosts(link) and replace(changed, rate_bps=link.rate_bps) != link:
+            raise InputError(
+                f"{what}: both its ends are hosts, and delay, jitter and loss are a switch's to "
+                "keep: put a switch between; the rate can be changed"
+            )
         own = topology.link(link.name)
         if changed.rate_bps > own.rate_bps:
             raise InputError(

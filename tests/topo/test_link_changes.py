@@ -136,11 +136,25 @@ def test_jitter_and_delay_of_a_network_file_hold_from_the_start() -> None:
     lab.link(lab.host("c"), "s", jitter="3ms")
     with pytest.raises(InputError, match=r"c-s.*jitter 3 ms: it is at most the delay"):
         lab.topology()
-    with pytest.raises(InputError, match="both its ends are hosts"):
-        pair = weft.Network("pair")
-        pair.switch("s")
-        for name in ("a", "b"):
-            pair.link(pair.host(name), "s")
-        pair.link("a", "b")
-        topology = pair.topology()
-        LinkChange(delay="1ms").applied(topology.link("a-b"), topology)
+
+
+def test_of_a_link_between_hosts_the_rate_alone_is_changed() -> None:
+    pair = weft.Network("pair")
+    pair.switch("s")
+    for name in ("a", "b"):
+        pair.link(pair.host(name), "s")
+    pair.link("a", "b")
+    with weft.up(pair.topology(), world="simulated") as net:
+        link = net.link("a", "b")
+        sender, receiver = (net.host(name).interfaces[1] for name in ("a", "b"))
+        took = []
+        receiver.sniff(0)
+        for rate in ("100Mbit", "1Mbit"):
+            link.set(rate=rate)
+            begun = net.now
+            sender.send(Ether(src=sender.mac, dst=receiver.mac) / bytes(46))
+            took += [float(each.time) - begun for each in receiver.sniff(timeout=3, count=1)]
+        assert took[1] - took[0] == pytest.approx(60 * 8 * (1e-6 - 1e-8), abs=1e-7)
+        with pytest.raises(InputError, match="both its ends are hosts"):
+            link.set(delay="1ms")
+        assert figures_of(link.figures) == "rate 1 Mbit/s"

@@ -28,7 +28,8 @@ def change_link(
     """
     switches = {switch.name for switch in topology.switches}
     directions = [topology.direction(*ends) for ends in (after.ends, after.ends[::-1])]
-    tell(" ".join(["figures", *(_request(each, after, switches) for each in directions)]))
+    if not topology.between_hosts(after):
+        tell(" ".join(["figures", *(_request(each, after, switches) for each in directions)]))
     for each in directions if before.rate_bps != after.rate_bps else ():
         if each.source.node not in switches:
             line = host_shaper(each, after, topology, link_mtu)
