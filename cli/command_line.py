@@ -27,10 +27,10 @@ COMMANDS = {
         "weft.cli.run",
         "Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts.",
     ),
-    "p4c": ("weft.cli.programs", "Compile a v1model program to BMv2 JSON and P4Info."),
+    "p4c": ("weft.cli.programs", "Compile a v1model or PSA program to BMv2 JSON and P4Info."),
     "stf": (
         "weft.cli.programs",
-        "Run packet tests (STF) of a v1model program on the built-in switch, without root.",
+        "Run packet tests (STF) of a program on the built-in switch, without root.",
     ),
     "debug": (
         "weft.cli.programs",

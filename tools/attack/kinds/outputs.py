@@ -100,7 +100,10 @@ COMMANDS = (
         (*(f"pcap/{ends}.pcap" for ends in ("h0-leaf0", "leaf0-h0", "leaf0-spine0")), *RESULTS),
     ),
 )  # fmt: skip
-READ = {"run --workload", "up --script", "torch run --out", "trace network", "cli --commands"}
+READ = {
+    "run --workload", "up --script", "torch run --out", "trace network", "cli --commands",
+    "simulate file",
+}  # fmt: skip
 """Options that name files and folders and are not attacked: what they name is read; or it is
 written as others are, and needs PyTorch."""
 
