@@ -299,7 +299,7 @@ def test_what_is_no_program_is_refused_and_the_running_one_stays(
         with pytest.raises(Refused, match="INVALID_ARGUMENT: "):
             client.set_config(request)
     request.config.p4_device_config = b'{"pipelines": [{"tables": []}]}'
-    with pytest.raises(Refused, match="not complete BMv2 JSON: 'header_types' is missing"):
+    with pytest.raises(Refused, match="not complete BMv2 JSON: 'headers' is missing"):
         client.set_config(request)
     other = every_entity.json.read_text().replace("TheIngress.exact_table", "TheIngress.another")
     request.config.p4_device_config = other.encode()
