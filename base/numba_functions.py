@@ -174,9 +174,10 @@ def _said(function: Any) -> str:
 
     def said(code: CodeType) -> Any:
         names.update(code.co_names)
-        # The first constant is what the function says of itself.
-        constants = (said(one) if isinstance(one, CodeType) else one for one in code.co_consts[1:])
-        return code.co_code, [*constants], code.co_names, code.co_varnames
+        constants = [said(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+        if constants and isinstance(constants[0], str):  # what the function says of itself
+            constants[0] = None
+        return code.co_code, constants, code.co_names, code.co_varnames
 
     does = said(function.__code__)
     values = function.__globals__

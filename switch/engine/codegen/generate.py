@@ -187,7 +187,10 @@ class Generator:
         if content in self.same:
             self.calls[action.code] = self.same[content]
             return ""
-        function = self.names.unique(f"action_{identifier(action.name)}")
+        # Those of statements outside of actions end in their lines' numbers, which a line put in
+        # before them would change, and with them all that calls them.
+        name = action.name if "." in action.name else action.name.rstrip("0123456789")
+        function = self.names.unique(f"action_{identifier(name)}")
         source, arguments = self.primitives.write_action(action, function)
         self.calls[action.code] = self.same[content] = f"{function}({', '.join(arguments)})"
         return source

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.compiler_support import compiled
 from tests.support.engine_programs import Document, expression, extract, features, field, router
 
 from weft.switch.compiler import compile_program
 from weft.switch.engine.build import build
 from weft.switch.engine.codegen.generate import generate
 from weft.switch.engine.codegen.loading import write_source
+from weft.switch.engine.dataplane.layout import DROP_PORT
 from weft.switch.engine.program.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.reader import read_program
@@ -240,3 +242,23 @@ def test_what_was_translated_is_found_again_and_what_is_broken_is_made_again(
     assert kept.read_bytes() == whole
     path.unlink()
     assert write_source(text)[1].is_file()
+
+
+def test_a_line_more_leaves_the_code_of_a_program_as_it_was(tmp_path: Path) -> None:
+    """So what is kept of its functions is of use."""
+    parts = {
+        "types": "header h_t { bit<8> a; bit<8> b; }",
+        "ingress": "hdr.h.a = 3;\nif (hdr.h.b == 1) { hdr.h.b = 2; }",
+    }
+
+    def functions(ingress: str) -> list[str]:
+        made = generate(
+            read_program(compiled(tmp_path, **{**parts, "ingress": ingress}).bmv2_json), DROP_PORT
+        )
+        bodies = [each for each in ast.parse(made).body if isinstance(each, ast.FunctionDef)]
+        assert sum(each.name.startswith("action_") for each in bodies) == 2
+        for each in bodies:
+            del each.body[0]  # what it says of itself has the lines' numbers
+        return [ast.dump(each) for each in bodies]
+
+    assert functions(parts["ingress"]) == functions(f"\n\n{parts['ingress']}")
