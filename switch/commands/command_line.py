@@ -1,6 +1,7 @@
 """Commands for P4 programs without a network: ``weft p4c``, ``weft stf``, ``weft debug``, ``weft
 switch``."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -263,7 +264,9 @@ def debug(
     from weft.switch.priority_queues import check_priority_queues
 
     if dap:
-        debug_command.serve_editor(sys.stdin.buffer, sys.stdout.buffer, program, include or [])
+        # A thread reads until the end of the process, which would wait for Python's own stdin.
+        incoming = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        debug_command.serve_editor(incoming, sys.stdout.buffer, program, include or [])
         return
     if program is None:
         raise InputError("no program is named: weft debug PROGRAM.p4 [TEST.stf]")
