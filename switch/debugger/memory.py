@@ -58,7 +58,7 @@ class LiveMemory(Memory):
         assert self.control is not None
         rates = self.control.contents().rates
         changed = {cell: one for cell, one in rates.items() if self.rates.get(cell) != one}
-        cells = _meter_cells(self.control.pipelines[0].program, self.control) if changed else {}
+        cells = meter_cells(self.control.pipelines[0].program, self.control) if changed else {}
         for number, config in changed.items():
             kept = cell_at(self.control.values.state.meters, number)
             self.set_rates(cells[number], config, kept.last_us)
@@ -86,7 +86,7 @@ def _more(cell: CounterCell, size: int) -> CounterCell:
     return CounterCell(cell.packets + 1, cell.bytes + size)
 
 
-def _meter_cells(program: Program, control: SwitchControl) -> dict[int, Cell]:
+def meter_cells(program: Program, control: SwitchControl) -> dict[int, Cell]:
     """Return the cells of all meters by their number in the engine."""
     cells: dict[int, Cell] = {
         meter.base + index: (name, index)

@@ -15,6 +15,34 @@ LEARN = """        if phv[R_DIGEST] != 0:
 """
 """What tells a controller of digests; it goes from programs that have none."""
 
+PARSE_PACKET = '''
+@jit
+def parse_packet(context, row, phv, state, registers):
+    """Parse the frame of a packet; what is left is its payload."""
+    stride = context.buffer_stride
+    data = uint8_view(context.buffers + row.buffer * stride, stride)
+    #: frame
+    parsed = parse(phv, data, row.frame, row.frame_length, state, registers)
+    row.payload = row.frame + parsed
+    row.payload_length = row.frame_length - parsed
+    #: parsed
+'''
+"""What parses the frame of a packet, and says what is left."""
+
+BEGIN = """    context = Context(address)
+    state = SwitchRecord(context.switches, switch)
+    words = Packet(context.packets, packet)
+    stride = context.phv_stride
+    phv = int64_view(context.phv + packet * stride * 8, stride)
+    registers = int64_view(state.registers, state.register_words)
+    #: begin
+    if operation == KEEP_FIELDS:
+        source = other & 0xFFFFFFFF
+        keep_fields(phv, int64_view(context.phv + source * stride * 8, stride), other >> 32)
+        return 0
+"""
+"""What a pipeline begins with: its views of memory, and what is alike in all architectures."""
+
 MARK = "#: "
 """Begins the lines of a pipeline at which a trace has something to tell: ``begin``, ``frame``,
 ``parsed``, ``ingress``, ``ingress end``, ``egress``, ``egress end`` and ``deparsed``."""
@@ -36,6 +64,6 @@ class EngineArchitecture:
     """Returns the source of ``pipeline(address, operation, switch, packet, other)``, the program's
     entry: see `weft.switch.engine.codegen.generate`."""
     prepare: Callable[[Json], None] = as_it_is
+    """Puts primitives of simple_switch in place of the architecture's own words in a document."""
     ports: frozenset[int] = frozenset()
     """Ports that all switches have, whatever links there are."""
-    """Puts primitives of simple_switch in place of the architecture's own words in a document."""

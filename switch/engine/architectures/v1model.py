@@ -1,34 +1,21 @@
 """v1model: a parser and ingress, egress, and a deparser, as in BMv2's simple_switch."""
 
-from weft.switch.engine.architectures.architecture import EngineArchitecture, Slot
+from weft.switch.engine.architectures.architecture import (
+    BEGIN,
+    PARSE_PACKET,
+    EngineArchitecture,
+    Slot,
+)
 
-PIPELINE = '''
-@jit
-def parse_packet(context, row, phv, state, registers):
-    """Parse the frame of a packet; what is left is its payload."""
-    stride = context.buffer_stride
-    data = uint8_view(context.buffers + row.buffer * stride, stride)
-    #: frame
-    parsed = parse(phv, data, row.frame, row.frame_length, state, registers)
-    row.payload = row.frame + parsed
-    row.payload_length = row.frame_length - parsed
-    #: parsed
-
+PIPELINE = (
+    PARSE_PACKET
+    + '''
 
 def pipeline(address, operation, switch, packet, other):
     """Do one operation on a packet of a switch."""
-    context = Context(address)
-    state = SwitchRecord(context.switches, switch)
-    words = Packet(context.packets, packet)
-    stride = context.phv_stride
-    phv = int64_view(context.phv + packet * stride * 8, stride)
-    registers = int64_view(state.registers, state.register_words)
-    #: begin
-    if operation == KEEP_FIELDS:
-        source = other & 0xFFFFFFFF
-        keep_fields(phv, int64_view(context.phv + source * stride * 8, stride), other >> 32)
-        return 0
-    if operation == CLEAR_METADATA:
+'''
+    + BEGIN
+    + """    if operation == CLEAR_METADATA:
         clear_metadata(phv, other >> 32)
         return 0
     if operation == RUN_PARSER:
@@ -59,7 +46,8 @@ def pipeline(address, operation, switch, packet, other):
         words.header_length = deparse(phv, header)
         #: deparsed
     return 0
-'''
+"""
+)
 
 
 def pipeline(slot: Slot) -> str:

@@ -6,7 +6,12 @@ field lists (`FIELD_LISTS`) for what is resubmitted, recirculated and cloned. Be
 egress packets are frames: each operation ends with a deparser, and says so by what it returns.
 """
 
-from weft.switch.engine.architectures.architecture import EngineArchitecture, Slot
+from weft.switch.engine.architectures.architecture import (
+    BEGIN,
+    PARSE_PACKET,
+    EngineArchitecture,
+    Slot,
+)
 from weft.switch.engine.architectures.psa.document import prepare
 from weft.switch.engine.dataplane.layout import (
     EGRESS_CLONE,
@@ -26,29 +31,18 @@ PATHS = {REPLICATION: 2, INGRESS_CLONE: 3, EGRESS_CLONE: 4, RESUBMITTED: 5, RECI
 """PSA_PacketPath_t by instance_type; a packet that is normal for v1model has the path 0 in ingress,
 and 1 in egress."""
 
-PIPELINE = '''
-@jit
-def parse_packet(context, row, phv, state, registers):
-    """Parse the frame of a packet before ingress; what is left is its payload."""
-    stride = context.buffer_stride
-    data = uint8_view(context.buffers + row.buffer * stride, stride)
-    #: frame
-    parsed = parse(phv, data, row.frame, row.frame_length, state, registers)
-    row.payload = row.frame + parsed
-    row.payload_length = row.frame_length - parsed
-    #: parsed
+PARSE_PACKET_AGAIN = (
+    PARSE_PACKET.replace("def parse_packet(", "def parse_packet_again(")
+    .replace("parse(phv", "parse_again(phv")
+    .replace("    #: frame\n", "")
+)
+"""The same before egress, by the program's second parser."""
 
-
-@jit
-def parse_packet_again(context, row, phv, state, registers):
-    """Parse the frame of a packet before egress; what is left is its payload."""
-    stride = context.buffer_stride
-    data = uint8_view(context.buffers + row.buffer * stride, stride)
-    parsed = parse_again(phv, data, row.frame, row.frame_length, state, registers)
-    row.payload = row.frame + parsed
-    row.payload_length = row.frame_length - parsed
-    #: parsed
-
+PIPELINE = (
+    PARSE_PACKET
+    + "\n"
+    + PARSE_PACKET_AGAIN
+    + '''
 
 @jit
 def is_cpu(context, switch, port):
@@ -75,18 +69,9 @@ def path_of(instance_type, normal):
 
 def pipeline(address, operation, switch, packet, other):
     """Do one operation on a packet of a switch; return 1 if the deparser has run."""
-    context = Context(address)
-    state = SwitchRecord(context.switches, switch)
-    words = Packet(context.packets, packet)
-    stride = context.phv_stride
-    phv = int64_view(context.phv + packet * stride * 8, stride)
-    registers = int64_view(state.registers, state.register_words)
-    #: begin
-    if operation == KEEP_FIELDS:
-        source = other & 0xFFFFFFFF
-        keep_fields(phv, int64_view(context.phv + source * stride * 8, stride), other >> 32)
-        return 0
-    if operation == CLEAR_METADATA:
+'''
+    + BEGIN
+    + """    if operation == CLEAR_METADATA:
         port = phv[INGRESS_PORT]
         clear_metadata(phv, other >> 32)
         if other >> 32 == {RESUBMIT}:
@@ -175,7 +160,8 @@ def pipeline(address, operation, switch, packet, other):
         return 1
     #: deparsed
     return 1
-'''
+"""
+)
 
 METADATA = {
     "ip": (
