@@ -39,7 +39,7 @@ def examine(console: Console) -> int:
         found = f"{fact.path}  {fact.version or ''}" if fact.path else fact.tool.purpose
         line(good, fact.tool.name, found)
     for feature in facts.features:
-        good = True if feature.works else False if feature.required else None
+        good = True if feature.works else None if feature.without else False
         line(good, feature.name, "works" if feature.works else feature.reason)
     console.print()
     for word, lines in (("needed:  ", missing), ("optional:", facts.optional_missing)):

@@ -40,8 +40,9 @@ def add_losses(counted: Counts, topology: Topology, world: World) -> None:
     losing = {each.ends: each for each in topology.directions if world.loses(each.link)}
     lost = world.fault_losses() if losing else {}
     for ends, (packets, size_bytes) in lost.items():
-        if ends in losing:  # what comes from a host is counted where it arrives
-            unseen = 1 if losing[ends].tier == "host_up" else 0
+        if ends in losing:  # what comes from a host to a switch is counted where it arrives
+            each = losing[ends]
+            unseen = each.tier == "host_up" and not topology.between_hosts(each.link)
             counted[ends] += LinkCounters(
                 unseen * packets, unseen * size_bytes, packets, size_bytes
             )

@@ -221,10 +221,12 @@ class LinkHandle:
             jitter: by how much at most a packet's delay is greater or less, at random; packets stay
                 in order.
             loss: the probability by which a packet is lost: ``"1%"``, or 0.01.
-            rate: ``"10Mbit"``, or bit/s; at most the link's own.
+            rate: ``"10Mbit"``, or bit/s.
 
         Raises:
             InputError: the link cannot have them; nothing has changed.
+            MachineError: both its ends are hosts, and this kernel has no netem, by which they keep
+                delay, jitter and loss.
             RunError: BMv2 has no such links.
         """
         self.change(LinkChange(delay, jitter, loss, rate))
@@ -234,7 +236,7 @@ class LinkHandle:
         self._net.check_up()
         with self._net.in_turn("set"):
             before = self.figures
-            after = change.applied(before, self._net.topology)
+            after = change.applied(before)
             self._net.backend.change_link(before, after)
             self._net.changed[self.name] = after
 

@@ -379,7 +379,7 @@ class Net(Tracing):
         check_ways(scenario, self._plans.as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None
-        if scenario.predict and self._kind.has_real_time and not self.down:
+        if scenario.predict and self._kind.has_real_time and not (self.down or self.changed):
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
         with self.alone(collective):

@@ -6,7 +6,6 @@ a host's first interface is ``h0-eth0`` in its own namespace.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Literal, get_args
 
 from weft.base.errors import InputError, refuse
@@ -44,6 +43,9 @@ BURST_NS = 200_000
 """How late the kernel's timer may be without tbf falling behind the link's rate."""
 FIRST_TABLE = 100
 """Above the numbers of the routing tables of a host's further interfaces."""
+NETEM_PACKETS = 100_000
+"""Bound of the netem on a host's interface, which takes packets: above what its sockets' send
+buffers hold, as for tbf."""
 HOST_BURST_BYTES = 32 * 1024
 HOST_BURST_NS = 8_000_000
 """What may leave a host at once: at least so many bytes, and what its link carries in so long. A
@@ -276,25 +278,28 @@ def shaper(
     interface = interface_name(direction.source, topology)
     rate_bps = direction.link.rate_bps
     return (
-        f"qdisc add dev {interface} root handle 1: tbf rate {rate_bps}bit "
+        f"qdisc replace dev {interface} root handle 1: tbf rate {rate_bps}bit "
         f"burst {bucket(rate_bps, link_mtu)}b limit {limit_bytes}b"
     )
 
 
-def host_shapers(host: Host, topology: Topology, link_mtu: int) -> list[str]:
-    """Return the ``tc -batch`` lines that shape what a host sends."""
-    return [
-        shaper(uplink, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
-        for uplink in topology.outward(host.name)
-    ]
+def host_shaper(direction: Direction, topology: Topology, link_mtu: int) -> str:
+    """Return the ``tc -batch`` line that shapes what a host sends, now or from now on: tbf for the
+    rate alone, or netem, where no switch keeps the link's delay, jitter and loss."""
+    link = direction.link
+    if not needs_netem(link, topology):
+        return shaper(direction, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
+    # With a rate, netem lets no packet overtake another, whatever their delays.
+    return (
+        f"qdisc replace dev {interface_name(direction.source, topology)} root handle 2: netem "
+        f"limit {NETEM_PACKETS} delay {link.delay_ns / 1000}us {link.jitter_ns / 1000}us "
+        f"loss {100 * link.loss:.7g}% rate {link.rate_bps}bit"
+    )
 
 
-def host_shaper(direction: Direction, link: Link, topology: Topology, link_mtu: int) -> str:
-    """Return the ``tc -batch`` line by which what a host sends goes on at another rate, which is
-    that of ``link``."""
-    changed = replace(direction, link=link)
-    line = shaper(changed, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
-    return line.replace("qdisc add", "qdisc change", 1)
+def needs_netem(link: Link, topology: Topology) -> bool:
+    """Return whether a link has what its hosts have to keep themselves, by the kernel's netem."""
+    return topology.between_hosts(link) and bool(link.delay_ns or link.jitter_ns or link.loss)
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:

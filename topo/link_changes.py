@@ -14,7 +14,7 @@ from weft.base.units import (
     parse_rate,
 )
 from weft.topo.figures import check_link_figures
-from weft.topo.network import Link, Topology
+from weft.topo.network import Link
 
 FIGURES = ("delay", "jitter", "loss", "rate")
 """What can be changed, by the names that network files have."""
@@ -31,7 +31,7 @@ class LinkChange:
     loss: str | float | None = None
     """The probability by which a packet is lost: ``"1%"``, or 0.01."""
     rate: str | int | None = None
-    """``"10Mbit"``, or bit/s; at most the link's own."""
+    """``"10Mbit"``, or bit/s."""
 
     @staticmethod
     def of_words(words: Sequence[str], what: str) -> "LinkChange":
@@ -49,7 +49,7 @@ class LinkChange:
             found[name] = value
         return LinkChange(**found)
 
-    def applied(self, link: Link, topology: Topology) -> Link:
+    def applied(self, link: Link) -> Link:
         """Return the link as it goes on, which is one as it is now.
 
         Raises InputError for figures that it cannot have.
@@ -64,17 +64,6 @@ class LinkChange:
             changed = replace(changed, jitter_ns=parse_duration(self.jitter, f"{what}: jitter"))
         if self.loss is not None:
             changed = replace(changed, loss=parse_probability(self.loss, f"{what}: loss"))
-        if topology.between_hosts(link) and replace(changed, rate_bps=link.rate_bps) != link:
-            raise InputError(
-                f"{what}: both its ends are hosts, and delay, jitter and loss are a switch's to "
-                "keep: put a switch between; the rate can be changed"
-            )
-        own = topology.link(link.name)
-        if changed.rate_bps > own.rate_bps:
-            raise InputError(
-                f"{what}: rate {format_rate(changed.rate_bps)} is more than the link's own, "
-                f"{format_rate(own.rate_bps)}"
-            )
         figures = changed.rate_bps, changed.delay_ns, changed.queue_bytes, changed.jitter_ns
         try:
             check_link_figures(*figures)

@@ -132,9 +132,8 @@ def require(kind: SwitchKind, capabilities: Iterable[str], where: str = "") -> N
 def check_topology(kind: SwitchKind, topology: Topology) -> None:
     """Raise InputError if links of the topology need something that this kind of switch does not
     have."""
-    if any(link.delay_ns for link in topology.links):
+    links = [each for each in topology.links if not topology.between_hosts(each)]
+    if any(link.delay_ns or link.jitter_ns for link in links):
         require(kind, ["propagation delay"])
-    if any(link.jitter_ns for link in topology.links):
-        require(kind, ["propagation delay"])
-    if any(link.loss for link in topology.links):
+    if any(link.loss for link in links):
         require(kind, ["loss of links"])

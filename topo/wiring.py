@@ -8,7 +8,6 @@ import msgspec
 
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import (
-    format_duration,
     parse_duration,
     parse_probability,
     parse_rate,
@@ -201,18 +200,7 @@ class _Build:
             check_link_figures(rate_bps, delay_ns, queue_bytes, jitter_ns)
         except InputError as error:
             raise InputError(f"{place}: {error}") from None
-        loss = self._loss(link, place)
-        refuse(
-            len(hosts) > 1 and loss,
-            f"{place}: a loss of {loss:g} is a switch's to keep, and both ends are hosts: write "
-            "loss = 0 for this link, or put a switch between",
-        )
-        if len(hosts) > 1 and delay_ns:
-            raise InputError(
-                f"{place}: a delay of {format_duration(delay_ns)} is kept by a switch, and both "
-                "ends are hosts: write delay = 0 for this link, or put a switch between"
-            )
-        figures = rate_bps, delay_ns, queue_bytes, loss, jitter_ns
+        figures = rate_bps, delay_ns, queue_bytes, self._loss(link, place), jitter_ns
         return _Joint(place, (one, other), link, *figures, hosts)
 
     def _loss(self, link: LinkDocument, place: str) -> float:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from statistics import median
+from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 import weft
-from weft.base.errors import InputError
+from weft.base.errors import InputError, MachineError
+from weft.base.libc import CLONE_NEWNET, check_call, libc
+from weft.topo.interfaces import host_shaper
 from weft.topo.link_changes import LinkChange, figures_of
+from weft.topo.worlds.emulated.changes import change_link
+from weft.topo.worlds.emulated.namespaces import in_thread, run_batch
+from weft.topo.worlds.emulated.netem import netem_lacking
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 MS = 1_000_000
 
@@ -99,6 +107,9 @@ def test_a_rate_is_that_of_the_wire(net: weft.Net, link: weft.LinkHandle) -> Non
     (slow,) = passed(net, ("h1", "h0"))
     assert slow - fast == pytest.approx(60 * 8 * (1e-6 - 1e-8), abs=1e-7)
     assert (link.figures.rate_bps, link.figures.delay_ns) == (1_000_000, 0)
+    link.set(rate="1Gbit")  # above what it came up with
+    (fastest,) = passed(net, ("h1", "h0"))
+    assert fast - fastest == pytest.approx(60 * 8 * (1e-8 - 1e-9), abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +120,6 @@ def test_a_rate_is_that_of_the_wire(net: weft.Net, link: weft.LinkHandle) -> Non
         ("jitter=3ms", "link h0-leaf0: jitter 3 ms: it is at most the delay, which is 0 ns"),
         ("loss=110%", "link h0-leaf0: loss '110%' is not a probability"),
         ("rate=0", "link h0-leaf0: rate 0 bit/s: a rate is above 0"),
-        ("rate=1Gbit", "link h0-leaf0: rate 1 Gbit/s is more than the link's own, 100 Mbit/s"),
         ("dely=3ms", "link h0 leaf0: 'dely=3ms' is no figure of a link (did you mean delay?)"),
         ("delay=1ms up", "link h0 leaf0: 'up' is no figure of a link"),
         ("delay=1ms delay=2ms", "link h0 leaf0: delay is there twice"),
@@ -138,23 +148,83 @@ def test_jitter_and_delay_of_a_network_file_hold_from_the_start() -> None:
         lab.topology()
 
 
-def test_of_a_link_between_hosts_the_rate_alone_is_changed() -> None:
-    pair = weft.Network("pair")
-    pair.switch("s")
+def pair(**figures: Any) -> weft.Network:
+    """Two hosts at a switch, and a link between them with some figures."""
+    network = weft.Network("pair")
+    network.switch("s")
     for name in ("a", "b"):
-        pair.link(pair.host(name), "s")
-    pair.link("a", "b")
-    with weft.up(pair.topology(), world="simulated") as net:
+        network.link(network.host(name), "s")
+    network.link("a", "b", **figures)
+    return network
+
+
+def test_a_link_between_hosts_has_all_figures_where_something_keeps_them() -> None:
+    with weft.up(pair(delay="1ms"), world="simulated") as net:
         link = net.link("a", "b")
         sender, receiver = (net.host(name).interfaces[1] for name in ("a", "b"))
-        took = []
-        receiver.sniff(0)
-        for rate in ("100Mbit", "1Mbit"):
-            link.set(rate=rate)
-            begun = net.now
-            sender.send(Ether(src=sender.mac, dst=receiver.mac) / bytes(46))
-            took += [float(each.time) - begun for each in receiver.sniff(timeout=3, count=1)]
-        assert took[1] - took[0] == pytest.approx(60 * 8 * (1e-6 - 1e-8), abs=1e-7)
-        with pytest.raises(InputError, match="both its ends are hosts"):
-            link.set(delay="1ms")
-        assert figures_of(link.figures) == "rate 1 Mbit/s"
+
+        def took(packets: int = 1) -> list[float]:
+            found = []
+            receiver.sniff(0)
+            for _ in range(packets):
+                begun = net.now
+                sender.send(Ether(src=sender.mac, dst=receiver.mac) / bytes(46))
+                found += [float(each.time) - begun for each in receiver.sniff(timeout=3, count=1)]
+            return found
+
+        ((fast,), wire) = took(), 60 * 8 * (1e-6 - 1e-8)
+        assert fast == pytest.approx(0.001 + 60 * 8 * 1e-8, abs=1e-7)
+        link.set(rate="1Mbit", delay="5ms")
+        assert took() == [pytest.approx(fast + 0.004 + wire, abs=1e-7)]
+        before = link.counts["a>b"]
+        link.set(loss="25%")
+        came = len(took(200))
+        assert 110 <= came <= 185
+        after = link.counts["a>b"]
+        assert after.lost_packets - before.lost_packets == 200 - came
+        assert after.tx_packets - before.tx_packets == 200
+        assert figures_of(link.figures) == "delay 5 ms, loss 25 %, rate 1 Mbit/s"
+
+
+def shapers(network: weft.Network) -> list[str]:
+    topology = network.topology()
+    return [host_shaper(each, topology, 1500) for each in topology.outward("a")]
+
+
+def test_hosts_keep_what_no_switch_does_by_netem_and_only_that() -> None:
+    tbf = "root handle 1: tbf rate 100000000bit"
+    assert [tbf in line for line in shapers(pair())] == [True, True]
+    at_switch, between = shapers(pair(delay="10ms", jitter="1500us", loss="0.5%", rate="10Mbit"))
+    assert tbf in at_switch
+    assert between == (
+        "qdisc replace dev a-eth1 root handle 2: netem limit 100000 delay 10000.0us 1500.0us "
+        "loss 0.5% rate 10000000bit"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tc takes root")
+def test_a_kernel_without_netem_refuses_them_and_nothing_has_changed() -> None:
+    """Where it has netem there is nothing to refuse, and tc takes the line."""
+    slow = pair(delay="10ms").topology()
+    plain, (_, line) = pair().topology(), shapers(pair(delay="10ms", jitter="1ms", loss=0.1))
+    told: list[str] = []
+    ends = [topology.link("a-b") for topology in (plain, slow)]
+
+    def change() -> None:
+        change_link(told.append, slow, *ends, 1500, dict.fromkeys("ab", os.getpid()))
+
+    def tried() -> None:
+        check_call(libc.unshare(CLONE_NEWNET))
+        run_batch("ip", ["link add a-eth1 type veth peer name b-eth1"])
+        run_batch("tc", [line])
+
+    if not netem_lacking():
+        in_thread(tried)
+        return
+    for attempt in (lambda: EmulatedWorld(slow), change):
+        with pytest.raises(MachineError, match=r"link a-b: both its ends are hosts.*netem.*has no"):
+            attempt()
+    with pytest.raises(MachineError, match="qdisc kind is unknown"):  # and of the line no other
+        in_thread(tried)
+    EmulatedWorld(plain)
+    assert not told

@@ -22,7 +22,7 @@ from weft.topo.interfaces import (
     check_link_mtu,
     check_path_mtu,
     host_burst_bytes,
-    host_shapers,
+    host_shaper,
     host_side,
     interface_name,
     switch_interfaces,
@@ -74,7 +74,8 @@ def test_everything_a_host_sends_goes_to_its_leaf() -> None:
 
 def test_shapers_have_the_links_rate_and_bound() -> None:
     network = with_link(leaf_spine(1, 1, 1), "leaf0-spine0", rate_bps=5_000_000, queue_bytes=9999)
-    (of_host,) = host_shapers(network.host(0), network, 9000)
+    (uplink,) = network.outward("h0")
+    of_host = host_shaper(uplink, network, 9000)
     assert "dev h0-eth0 root handle 1: tbf rate 100000000bit" in of_host
     behind = switch_shapers(network, 9000)
     assert len(behind) == 3

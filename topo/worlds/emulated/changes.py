@@ -1,12 +1,14 @@
 """Links of the emulated world that go on with other figures: the switches see to all of them but
-the rate at which a host sends, which is its interface's tbf's."""
+the rate at which a host sends, which is its interface's tbf's, and links without a switch."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from weft.topo.interfaces import host_shaper
 from weft.topo.network import Direction, Link, Topology
 from weft.topo.worlds.emulated.namespaces import in_namespace, run_batch
+from weft.topo.worlds.emulated.netem import check_netem
 
 CERTAIN = 1 << 32
 """What the switch process takes for a probability of 1."""
@@ -25,14 +27,18 @@ def change_link(
     Args:
         tell: asks the switch process for something.
         namespaces: a process in the namespace of each host.
+
+    Raises:
+        MachineError: the hosts would need netem; nothing has changed.
     """
+    check_netem([after], topology)
     switches = {switch.name for switch in topology.switches}
     directions = [topology.direction(*ends) for ends in (after.ends, after.ends[::-1])]
     if not topology.between_hosts(after):
         tell(" ".join(["figures", *(_request(each, after, switches) for each in directions)]))
-    for each in directions if before.rate_bps != after.rate_bps else ():
-        if each.source.node not in switches:
-            line = host_shaper(each, after, topology, link_mtu)
+    if topology.between_hosts(after) or before.rate_bps != after.rate_bps:
+        for each in (one for one in directions if one.source.node not in switches):
+            line = host_shaper(replace(each, link=after), topology, link_mtu)
             in_namespace(namespaces[each.source.node], partial(run_batch, "tc", [line]))
 
 

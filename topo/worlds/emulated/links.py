@@ -8,7 +8,7 @@ from functools import partial
 from weft.topo.interfaces import (
     SYSCTLS,
     LinkKind,
-    host_shapers,
+    host_shaper,
     host_side,
     host_side_again,
     interface_name,
@@ -76,7 +76,8 @@ def _configure_host(host: Host, topology: Topology, link_mtu: int) -> None:
     write_sysctls(ipv6_sysctls(host, topology))
     run_batch("ip", host_side(host, topology))
     run_batch("ip", ipv6_rules(host), "-6")
-    run_batch("tc", host_shapers(host, topology, link_mtu))
+    uplinks = topology.outward(host.name)
+    run_batch("tc", [host_shaper(each, topology, link_mtu) for each in uplinks])
 
 
 def set_end(end: Port, topology: Topology, pid: int, *, up: bool) -> None:

@@ -19,6 +19,7 @@ from weft.topo.worlds.emulated.namespaces import (
     in_thread,
     run_batch,
 )
+from weft.topo.worlds.emulated.netem import PROBE
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Vagrantfile here"
@@ -72,7 +73,8 @@ class KernelFeature:
     name: str
     works: bool
     reason: str = ""
-    required: bool = True
+    without: str = ""
+    """What goes on without it, and how; empty if nothing does."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class MachineFacts:
             *(
                 f"{feature.name}: {feature.reason}"
                 for feature in self.features
-                if feature.required and not feature.works
+                if not feature.without and not feature.works
             ),
         )
 
@@ -117,9 +119,9 @@ class MachineFacts:
         """Return one line for each missing tool that only some options need, and for each missing
         kernel feature that Weft can do without."""
         return tuple(
-            f"{feature.name}: commands that a testbed's user hides may outlive it; {feature.reason}"
+            f"{feature.name}: {feature.without}; {feature.reason}"
             for feature in self.features
-            if not feature.required and not feature.works
+            if feature.without and not feature.works
         ) + tuple(
             f"{fact.tool.name}: {fact.tool.purpose}; "
             + (f"apt-get install {fact.tool.package}" if fact.tool.package else P4LANG_HINT)
@@ -212,12 +214,12 @@ def probe_features() -> tuple[KernelFeature, ...]:
     """Try what the emulated world needs of the kernel, in a namespace that ends at once."""
     features: list[KernelFeature] = []
 
-    def attempt(name: str, work: Callable[[], None], required: bool = True) -> None:
+    def attempt(name: str, work: Callable[[], None], without: str = "") -> None:
         try:
             work()
-            features.append(KernelFeature(name, True, required=required))
+            features.append(KernelFeature(name, True, without=without))
         except (OSError, MachineError, RunError) as error:
-            features.append(KernelFeature(name, False, str(error), required))
+            features.append(KernelFeature(name, False, str(error), without))
 
     def try_all() -> None:
         attempt("network namespaces", lambda: check_call(libc.unshare(CLONE_NEWNET)))
@@ -231,7 +233,16 @@ def probe_features() -> tuple[KernelFeature, ...]:
             ),
         )
         attempt("AF_PACKET", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close())
-        attempt("PID namespaces", lambda: PidNamespace.make(os.environ).end(), required=False)
+        attempt(
+            "netem",
+            lambda: run_batch("tc", [PROBE]),
+            "links between two hosts have no delay, jitter and loss",
+        )
+        attempt(
+            "PID namespaces",
+            lambda: PidNamespace.make(os.environ).end(),
+            "commands that a testbed's user hides may outlive it",
+        )
 
     in_thread(try_all)
     return tuple(features)

@@ -163,9 +163,9 @@ class _Queue(msgspec.Struct):
     drops: int = 0
 
 
-def queue_drops() -> dict[str, int]:
-    """Return, by interface, the packets that its root queue dropped, for every interface that has a
-    tbf.
+def queue_drops(kind: str = "tbf") -> dict[str, int]:
+    """Return, by interface, the packets that its root queue dropped, for every interface that has
+    one of the kind.
 
     Raises MachineError if tc cannot tell, RunError if it was killed.
     """
@@ -173,4 +173,4 @@ def queue_drops() -> dict[str, int]:
     if done.returncode != 0:
         raise MachineError(f"tc cannot show queues: {last_words(done)}")
     queues = documents.decoded(list[_Queue], done.stdout or "[]", "tc shows queues", MachineError)
-    return {queue.dev: queue.drops for queue in queues if queue.kind == "tbf"}
+    return {queue.dev: queue.drops for queue in queues if queue.kind == kind}

@@ -239,7 +239,7 @@ def losses_of(
     losing: Iterable[Direction], statistics: dict[str, Any]
 ) -> dict[tuple[str, str], tuple[int, int]]:
     """Return the packets and bytes that built-in switches have lost for these directions of
-    links, which lose at random by themselves."""
+    links, which lose at random by themselves; of links of theirs alone."""
     ports = {
         (switch["name"], port["port"]): port
         for switch in statistics["switches"]
@@ -247,10 +247,10 @@ def losses_of(
     }
     found = {}
     for each in losing:
-        source = ports.get((each.source.node, each.source.number))
-        port = source or ports[each.destination.node, each.destination.number]
-        of = "" if source else "arrived_"
-        found[each.ends] = port.get(f"{of}lost_packets", 0), port.get(f"{of}lost_bytes", 0)
+        for end, of in ((each.source, ""), (each.destination, "arrived_")):
+            if port := ports.get((end.node, end.number)):
+                found[each.ends] = port.get(f"{of}lost_packets", 0), port.get(f"{of}lost_bytes", 0)
+                break
     return found
 
 

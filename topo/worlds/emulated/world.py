@@ -34,7 +34,8 @@ from weft.topo.worlds.emulated.host_sockets import HostSockets
 from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
 from weft.topo.worlds.emulated.machine import check_limits, check_machine
 from weft.topo.worlds.emulated.names import write_names
-from weft.topo.worlds.emulated.namespaces import in_namespace, queue_drops, read_counters
+from weft.topo.worlds.emulated.namespaces import in_namespace, queue_drops
+from weft.topo.worlds.emulated.netem import check_netem, lost_between_hosts, sent_by
 from weft.topo.worlds.emulated.processes import RunProcess, blaming, stop_all
 from weft.topo.worlds.emulated.ranks import Ranks
 from weft.topo.worlds.emulated.runs import RunRecord
@@ -123,6 +124,7 @@ class EmulatedWorld(World):
         check_working_folder()
         check_machine(captures=pcap_dir is not None)
         check_limits(topology, captures=pcap_dir is not None)
+        check_netem(topology.links, topology)
         self.path_mtu = path_mtu
         self.link_mtu = link_mtu
         self.seed = seed
@@ -324,7 +326,8 @@ class EmulatedWorld(World):
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """See `World.fault_losses`: here it is links that lose at random by themselves."""
         losing = [each for each in self.topology.directions if self.loses(each.link)]
-        return losses_of(losing, self.switch_statistics()) if losing else {}
+        of_hosts = lost_between_hosts(losing, self.topology, self._namespaces)
+        return of_hosts | (losses_of(losing, self.switch_statistics()) if losing else {})
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
         """Return, by switch and port, the packets that tbf dropped behind a switch (BMv2 alone has
@@ -397,9 +400,8 @@ class EmulatedWorld(World):
     def change_link(self, before: Link, after: Link) -> None:
         """See `World.change_link`; only the built-in switch can do that."""
         self._builtin("have its links changed")
+        change_link(self.tell, self.topology, before, after, self.link_mtu, self._namespaces)
         super().change_link(before, after)
-        pids = self._namespaces
-        change_link(self.tell, self.topology, before, after, self.link_mtu, pids)
 
     def check_alive(self) -> None:
         """Raise RunError, which names the process, if a process that the network consists of has
@@ -447,9 +449,7 @@ class EmulatedWorld(World):
 
     def sent(self, station: int) -> tuple[int, int]:
         """See `World.sent`."""
-        pid, interface = self._stations()[station]
-        counted = read_counters(pid)[interface]
-        return counted["tx_packets"], counted["tx_bytes"]
+        return sent_by(*self._stations()[station])
 
     @property
     def now_s(self) -> float:
