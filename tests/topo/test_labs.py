@@ -301,11 +301,36 @@ def test_what_weft_has_not_of_p4_utils_is_refused_with_its_line(
 
 
 def test_what_is_left_out_of_a_network_is_said(tmp_path: Path) -> None:
-    path = changed(tmp_path, lambda app: app.update(tasks_file="tasks.txt", pcap_dump=True), APP)
-    said = read_lab(path).left_out
+    def ask_much(app: Any) -> None:
+        app.update(tasks_file="tasks.txt", pcap_dump=True, enable_log=True, cli=False)
+        topology = app["topology"]
+        topology["auto_gw_arp"] = True
+        topology["default"]["weight"] = 3
+        topology["hosts"]["h1"]["scheduler"] = True
+        topology["switches"]["s1"].update(sw_bin="simple_switch", pcap_dir="p")
+        place = next(at for at, link in enumerate(topology["links"]) if "h1" in link)
+        topology["links"][place] = ["h1", "s1", {"addr2": "00:00:00:00:00:02", "weight": 2}]
+
+    said = read_lab(changed(tmp_path, ask_much, APP)).left_out
     assert [each.partition(":")[2].split(":")[1].split()[0] for each in said] == [
-        "tasks_file", "pcap_dump",
+        "tasks_file", "pcap_dump", "enable_log", "cli", "topology.auto_gw_arp",
+        "topology.default.weight", "topology.hosts.h1.scheduler", "topology.switches.s1.pcap_dir",
+        "topology.switches.s1.sw_bin", "topology.switches.s2.thrift_port",
+        "topology.links[1][2].weight", "topology.links[1][2].addr2",
     ]  # fmt: skip
+
+
+def test_an_address_of_a_switch_is_the_gateway_of_the_host_at_it(tmp_path: Path) -> None:
+    def with_address(app: Any) -> None:
+        topology = app["topology"]
+        topology["assignment_strategy"] = "manual"
+        own = {"sw_ip2": "10.9.0.254/24", "params1": {"ip": "10.9.0.1/24"}}
+        place = next(at for at, link in enumerate(topology["links"]) if "h1" in link)
+        topology["links"][place] = ["h1", "s1", own]
+
+    host = read_lab(changed(tmp_path, with_address, APP)).host("h1")
+    assert host.gateway == int(IPv4Address("10.9.0.254"))
+    assert "10.9.0.254 lladdr 00:01:0a:09:00:fe dev h1-eth0" in " ".join(host.commands)
 
 
 def mac_of(ip: str) -> str:

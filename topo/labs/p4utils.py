@@ -47,6 +47,8 @@ class P4UtilsLink(msgspec.Struct, forbid_unknown_fields=True):
     intfName2: str | None = None
     addr1: str | None = None
     addr2: str | None = None
+    sw_ip1: str | None = None
+    sw_ip2: str | None = None
     params1: dict[str, Any] = {}
     params2: dict[str, Any] = {}
     bw: Any = None
@@ -92,6 +94,8 @@ class P4UtilsTopology(msgspec.Struct, forbid_unknown_fields=True):
     switches: dict[str, P4UtilsSwitch]
     assignment_strategy: str = "manual"
     default: P4UtilsDefaults = msgspec.field(default_factory=P4UtilsDefaults)
+    auto_arp_tables: Any = None
+    auto_gw_arp: Any = None
     routers: dict[str, Any] = {}
 
 
@@ -199,20 +203,68 @@ def _check_own_modules(document: PlacedDocument, found: P4UtilsFile) -> None:
 
 
 def _left_out(document: PlacedDocument, found: P4UtilsFile) -> list[str]:
+    """Return a line for each thing that the file asks and that does nothing here."""
     said = []
-    for place, given, instead in (
-        ("exec_scripts", found.exec_scripts, "start them by hand, in another terminal"),
-        ("tasks_file", found.tasks_file, "its traffic is not started"),
-        ("pcap_dump", found.pcap_dump, "captures are made by --pcap DIR"),
-    ):
+
+    def left_out(place: str, given: Any, instead: str) -> None:
         if given:
             said.append(f"{document.at(place)} is left out: {instead}")
-    for name, switch in found.topology.switches.items():
-        if switch.cpu_port:
-            place = f"topology.switches.{name}.cpu_port"
-            said.append(f"{document.at(place)} is left out: the port to the controller is "
-                        "P4Runtime's, --cpu-port")  # fmt: skip
+
+    for field, instead in _OF_FILE.items():
+        left_out(field, getattr(found, field), instead)
+    left_out("cli", found.cli is False, "weft up has its prompt, or --script FILE")
+    topology = found.topology
+    for field in ("auto_arp_tables", "auto_gw_arp"):
+        heeded = f"p4-utils heeds topology.default.{field} alone"
+        left_out(f"topology.{field}", getattr(topology, field) is not None, heeded)
+    left_out("topology.default.weight", _weighs(topology.default.weight), _NO_WEIGHTS)
+    for kind, nodes, fields in (
+        ("hosts", topology.hosts, _OF_HOST), ("switches", topology.switches, _OF_SWITCH),
+    ):  # fmt: skip
+        for name, node in nodes.items():
+            for field, instead in fields.items():
+                left_out(f"topology.{kind}.{name}.{field}", getattr(node, field), instead)
+    for index, (one, other, *more) in enumerate(topology.links):
+        options, place = more[0] if more else {}, f"topology.links[{index}][2]"
+        left_out(f"{place}.weight", _weighs(options.get("weight")), _NO_WEIGHTS)
+        for number, name in ((1, one), (2, other)):
+            for field, what in (("intfName", "name"), ("addr", "MAC address")):
+                given = name in topology.switches and options.get(f"{field}{number}")
+                kept = f"the {what} of a switch's interface is Weft's own"
+                left_out(f"{place}.{field}{number}", given, kept)
     return said
+
+
+def _weighs(given: Any) -> bool:
+    return given not in (None, 1)
+
+
+_NO_WEIGHTS = "Weft's links have no weights; what computes paths by them takes its own"
+_LOGS = "trace, at the prompt, says what switches do"
+_CAPTURES = "captures are made by --pcap DIR"
+_OF_FILE = {
+    "exec_scripts": "start them by hand, in another terminal",
+    "tasks_file": "its traffic is not started",
+    "pcap_dump": _CAPTURES,
+    "enable_log": _LOGS,
+}
+_OF_HOST = {
+    "scheduler": "a host runs what its shell is told",
+    "socket_path": "there is no scheduler of tasks",
+    "log_enabled": "there is no scheduler of tasks",
+    "log_dir": "there is no scheduler of tasks",
+}
+_OF_SWITCH = {
+    "cpu_port": "the port to the controller is P4Runtime's, --cpu-port",
+    "log_enabled": _LOGS,
+    "log_dir": _LOGS,
+    "pcap_dump": _CAPTURES,
+    "pcap_dir": _CAPTURES,
+    "sw_bin": "the switch is Weft's, or --switch bmv2",
+    "thrift_port": "there is no Thrift; weft cli takes the commands",
+    "grpc_port": "ports of P4Runtime are given by --grpc-port",
+}
+"""What of a file does nothing, and what serves instead."""
 
 
 def _queues(document: PlacedDocument, topology: P4UtilsTopology) -> int | None:
@@ -325,6 +377,7 @@ def _address(
                     ip=options.get(f"params{end}", {}).get("ip", ""),
                     mac=options.get(f"addr{end}") or "",
                     interface=options.get(f"intfName{end}") or "",
+                    gateway=(options.get(f"sw_ip{3 - end}") or "").partition("/")[0],
                 )
             )  # fmt: skip
     addresses = Addresses(

@@ -114,7 +114,8 @@ class Addresses:
             if "/" not in each.ip or not _is_address(each.ip):
                 raise self._wrong(each, f"{shown(each.ip)} is no address with its prefix length")
             mac = each.mac or _mac(0, each.ip.partition("/")[0])
-            return replace(each, mac=mac)
+            gateway_mac = _mac(1, each.gateway) if each.gateway else ""
+            return replace(each, mac=mac, gateway_mac=gateway_mac)
         return self._with(each, self._free(IPv4Network("10.0.0.0/8")), MANUAL_BITS)
 
     def _with(self, each: Attached, ip: str, bits: int, gateway: str = "") -> Attached:
