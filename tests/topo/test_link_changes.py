@@ -208,10 +208,10 @@ def test_a_kernel_without_netem_refuses_them_and_nothing_has_changed() -> None:
     slow = pair(delay="10ms").topology()
     plain, (_, line) = pair().topology(), shapers(pair(delay="10ms", jitter="1ms", loss=0.1))
     told: list[str] = []
-    ends = [topology.link("a-b") for topology in (plain, slow)]
+    before, after = (topology.link("a-b") for topology in (plain, slow))
 
     def change() -> None:
-        change_link(told.append, slow, *ends, 1500, dict.fromkeys("ab", os.getpid()))
+        change_link(told.append, slow, before, after, 1500, dict.fromkeys("ab", os.getpid()))
 
     def tried() -> None:
         check_call(libc.unshare(CLONE_NEWNET))
