@@ -1,4 +1,5 @@
-"""``weft top``: what the links of a network that is up carry, as it goes on."""
+"""``weft top``: what links of a network that is up carry, and how often packets hit tables of its
+switches, as it goes on."""
 
 import json
 import select
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import typer
 from rich import box
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
@@ -20,10 +22,20 @@ from weft.base.console import make_console
 from weft.base.errors import InputError, RunError
 from weft.base.units import format_rate, format_size, listed
 from weft.cli.command_line import app
-from weft.topo.worlds.emulated.watching import SORTED_BY, Load, WatchedRun, find_run, in_order
+from weft.topo.worlds.emulated.watching import (
+    SORTED_BY,
+    Load,
+    TableLoad,
+    WatchedRun,
+    find_run,
+    in_order,
+    table_loads,
+)
 
 LEAST_S, MOST_S = 0.1, 3600.0
 """The pause between two readings: each costs the switch process a millisecond or so."""
+FRAME_ROWS = 4
+"""The rows of a table's head and margins."""
 KEYS = {"l": "link", "s": "load", "u": "queue", "d": "drops"}
 """By which key links are sorted how, while it goes on."""
 
@@ -35,7 +47,11 @@ def top(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print once, and end.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print once, as JSON: a list of directions.")
+        bool,
+        typer.Option("--json", help="Print once, as JSON: a list of directions, or of tables."),
+    ] = False,
+    only_tables: Annotated[
+        bool, typer.Option("--tables", help="Only tables of switches, without links.")
     ] = False,
     sort: Annotated[
         str, typer.Option(metavar="|".join(SORTED_BY), help="By what links are sorted.")
@@ -44,24 +60,30 @@ def top(
         float, typer.Option(metavar="SECONDS", help="Of what time rates are.")
     ] = 1.0,
 ) -> None:
-    """Show what links of a network that is up carry, queue and drop, as it goes on."""
+    """Show what links of a network that is up carry, queue and drop, and how often packets hit and
+    miss tables of its switches, as it goes on."""
     if sort not in SORTED_BY:
         raise InputError(f"--sort {sort!r}: it is {listed(SORTED_BY, 'or')}")
     if not LEAST_S <= interval <= MOST_S:
         raise InputError(f"--interval {interval:g}: it is {LEAST_S:g} to {MOST_S:g} s")
     watched = find_run(run)
     if not (once or as_json) and sys.stdin.isatty() and sys.stdout.isatty():
-        _go_on(watched, sort, interval)
+        _go_on(watched, sort, interval, only_tables)
         return
     before = watched.read()
     time.sleep(interval)
-    loads = in_order(watched.loads(before, watched.read()), sort)
+    after = watched.read()
+    loads, tables = in_order(watched.loads(before, after), sort), table_loads(before, after)
     if as_json:
-        print(json.dumps([each.to_dict() for each in loads], indent=1))
+        told = tables if only_tables else loads
+        print(json.dumps([each.to_dict() for each in told], indent=1))
         return
     console = make_console()
     console.print(f"{watched.description}. Run {watched.id}.")
-    console.print_whole(loads_table(loads))
+    if not only_tables:
+        console.print_whole(loads_table(loads))
+    if tables or only_tables:
+        console.print_whole(tables_table(tables))
 
 
 def loads_table(loads: Sequence[Load]) -> Table:
@@ -97,6 +119,25 @@ def loads_table(loads: Sequence[Load]) -> Table:
     return table
 
 
+def tables_table(loads: Sequence[TableLoad]) -> Table:
+    """Return the table of how often packets hit tables."""
+    table = Table(box=box.SIMPLE)
+    for column in ("switch", "table"):
+        table.add_column(column)
+    for column in ("hits/s", "misses/s", "hits", "misses"):
+        table.add_column(column, justify="right")
+    for each in loads:
+        table.add_row(
+            each.switch,
+            each.table,
+            f"{each.hits_per_s:,.0f}",
+            f"{each.misses_per_s:,.0f}",
+            f"{each.hits:,}",
+            f"{each.misses:,}",
+        )
+    return table
+
+
 @contextmanager
 def _keys_as_they_come() -> Iterator[None]:
     """Let keys be read as they are pressed within the block."""
@@ -114,26 +155,38 @@ def _key(wait_s: float) -> str:
     return sys.stdin.read(1) if ready else ""
 
 
-def _go_on(watched: WatchedRun, sort: str, interval_s: float) -> None:
+def _go_on(watched: WatchedRun, sort: str, interval_s: float, only_tables: bool) -> None:
     """Show the loads until q is pressed, or the run ends."""
     console = make_console()
     loads: list[Load] = []
+    tables: list[TableLoad] = []
     with _keys_as_they_come(), Live(console=console, auto_refresh=False, screen=True) as live:
         before = watched.read()
         until = time.monotonic() + min(interval_s, LEAST_S)
         while (key := _key(max(0.0, until - time.monotonic()))) != "q":
             sort = KEYS.get(key, sort)
+            only_tables ^= key == "t"
             if time.monotonic() >= until:
                 try:
                     after = watched.read()
                 except RunError:
                     break
-                loads, before = watched.loads(before, after), after
-                until = time.monotonic() + interval_s
-            table = loads_table(in_order(loads, sort)[: max(1, console.height - 6)])
-            table.title = f"{watched.description}. Run {watched.id}."
-            table.caption = f"by {sort}; l link, s load, u queue, d drops; q quits"
-            live.update(table, refresh=True)
+                loads, tables = watched.loads(before, after), table_loads(before, after)
+                before, until = after, time.monotonic() + interval_s
+            shown = _screen([] if only_tables else in_order(loads, sort), tables, console.height)
+            shown[0].title = f"{watched.description}. Run {watched.id}."
+            shown[-1].caption = f"by {sort}; l link, s load, u queue, d drops; t tables; q quits"
+            live.update(Group(*shown), refresh=True)
         else:
             return
     print(f"run {watched.id} has ended")
+
+
+def _screen(links: Sequence[Load], tables: Sequence[TableLoad], height: int) -> list[Table]:
+    """Return what fits: of links and of tables half of the rows each, or what the others leave."""
+    if not links or not tables:
+        room = max(1, height - FRAME_ROWS - 2)
+        return [loads_table(links[:room]) if links else tables_table(tables[:room])]
+    room = max(2, height - 2 * FRAME_ROWS - 2)
+    of_links = min(len(links), max(room // 2, room - len(tables)))
+    return [loads_table(links[:of_links]), tables_table(tables[: room - of_links])]

@@ -451,8 +451,10 @@ class Passage:
         return usual if target is None else following.get(target.action, usual)
 
     def note_hit(self, table: Table, packet: Packet, entry: Identity | None) -> None:
-        """Count with the table's own counter and meter."""
+        """Count the hit or miss, and with the table's own counter and meter."""
         size, cell = packet.ingress_length, (table.name, entry)
+        if table.keys:
+            self.memory.lookups[table.name][entry is None] += 1
         if table.counter_base is not None:
             self.memory.count(cell, size)
         meter = table.meter

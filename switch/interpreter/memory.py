@@ -94,6 +94,8 @@ class Memory:
     digests: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     """The number of each digest's list, and its values."""
     failed_assertions: int = 0
+    lookups: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    """How many packets have hit an entry of each table with a key, and how many have missed."""
 
     @classmethod
     def of(cls, program: Program) -> "Memory":

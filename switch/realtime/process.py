@@ -462,6 +462,7 @@ class SwitchProcess:
                         )
                     },
                     "events_lost": int(self.dataplane.states[number].words.events_lost),
+                    "tables": self.dataplane.states[number].lookups(),
                     "ports": ports[switch.name],
                 }
                 for number, switch in enumerate(self.config.switches)

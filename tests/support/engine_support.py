@@ -42,8 +42,10 @@ def packet(destination: str, *, source_port: int = 1, ttl: int = 9, size: int = 
     return head + bytes(i & 0xFF for i in range(size - len(head)))
 
 
-def make(queue: Queue | None = None, *, switches: int = 1, seed: int = 1) -> Dataplane:
-    dataplane = Dataplane(switches, 8, packets=256, seed=seed)
+def make(
+    queue: Queue | None = None, *, switches: int = 1, seed: int = 1, plain: bool = False
+) -> Dataplane:
+    dataplane = Dataplane(switches, 8, packets=256, seed=seed, plain=plain)
     for switch in range(switches):
         for port in range(1, 5):
             dataplane.set_port(switch, port, queue or Queue())

@@ -106,6 +106,12 @@ class Twin:
         counted = self.switch.memory.counters
         return [tuple(counted.get((name, at), (0, 0))) for at in range(size)]  # type: ignore[misc]
 
+    def lookups(self) -> dict[str, tuple[int, int]]:
+        """The hits and misses of all tables with a key."""
+        keyed = [one.name for one in self.program.tables.values() if one.keys]
+        met = self.switch.memory.lookups
+        return {name: (met[name][0], met[name][1]) for name in keyed}
+
     def registers(self, name: str) -> list[int]:
         """The cells of a register, without sign."""
         width = self.program.registers[name].width
@@ -148,6 +154,7 @@ class Watched(Dataplane):
             return
         twin = Twin(self, control)
         before = {name: control.values.read_counters(name) for name in twin.program.counters}
+        looked_up = self.states[switch].lookups()
         for out, data in twin.sent(port, frame, now_ns):
             if not self.memory.port(switch, out).cpu:
                 self.expected.setdefault((switch, out), []).append(data)
@@ -159,6 +166,10 @@ class Watched(Dataplane):
             counted = [(b.packets - a.packets, b.bytes - a.bytes)
                        for a, b in zip(cells, after, strict=True)]  # fmt: skip
             assert twin.counters(name) == counted, name
+
+        for name, (hits, misses) in self.states[switch].lookups().items():
+            earlier = looked_up[name]
+            assert twin.lookups()[name] == (hits - earlier[0], misses - earlier[1]), name
 
     def transmit(self, now_ns: int) -> list[Departure]:
         found = super().transmit(now_ns)

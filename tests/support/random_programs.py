@@ -114,6 +114,7 @@ def run_on(
         "digests": [(one.digest, one.values) for one in control.take_events()
                     if isinstance(one, DigestEvent)],
         "ports": [dataplane.statistics(0, port) for port in range(PORTS + 1)],
+        "lookups": dataplane.states[0].lookups(),
     }  # fmt: skip
 
 
@@ -132,6 +133,7 @@ def run_interpreted(program: str, wanted: RandomProgram) -> Outcome:
         "counters": {name: twin.counters(name) for name in counters},
         "registers": {name: twin.registers(name) for name in twin.program.registers},
         "digests": twin.digests(),
+        "lookups": twin.lookups(),
     }
 
 
@@ -147,8 +149,8 @@ def difference(one: Outcome, other: Outcome) -> str:
                     for side in (left, right)]  # fmt: skip
             return f"frame {number}: {show[0]} against {show[1]}"
         for name in right if isinstance(right, dict) else ():
-            if right[name] and left[name] != right[name]:
-                return f"{name}: {left[name]} against {right[name]}"
+            if right[name] and left.get(name) != right[name]:
+                return f"{name}: {left.get(name)} against {right[name]}"
         if not isinstance(right, dict):
             return f"{kind}: {left} against {right}"
     return ""

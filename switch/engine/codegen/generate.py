@@ -448,13 +448,18 @@ class Generator:
         else:
             writer.extend(f"keys[{position}] = {source}" for position, source in enumerate(sources))
             writer.line(f"entry = lookup_words(image, {directory}, keys)")
+        lookups = table.lookups_cell
         with writer.indented("if entry >= 0:"):
             writer.line("found = EntryRecord(address_of(image, entry))", "record = found.record")
+            if lookups is not None:
+                writer.line(f"counters[{2 * lookups + 1}] += 1")
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base} + 2 * found.index")
             write_hit(writer, table, self.translator.name_of)
         with writer.indented("else:"):
             self.default(writer, table)
+            if lookups is not None:
+                writer.line(f"counters[{2 * lookups}] += 1")
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base}")
         if table.counter_base is not None:

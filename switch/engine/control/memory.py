@@ -30,6 +30,8 @@ class SwitchState:
         self.pipeline: Pipeline | None = None
         self.image = np.zeros(FIRST_TABLE, np.int64)
         self.counters = np.zeros((0, 2), np.int64)
+        self._lookups: dict[str, NDArray[np.int64]] = {}
+        """The misses and hits of tables with a key, among the counters."""
         self.registers = np.zeros(0, np.int64)
         self.meters = np.zeros(0, at.MeterCell.dtype)
         self.ageing = Ageing(0)
@@ -50,6 +52,11 @@ class SwitchState:
         """Begin with empty arrays for a program: nothing is counted, no rates are set, no
         events wait."""
         self.counters = np.zeros((program.counter_cells, 2), np.int64)
+        self._lookups = {
+            table.name: self.counters[table.lookups_cell]
+            for table in program.tables.values()
+            if table.lookups_cell is not None
+        }
         self.registers = np.zeros(program.register_cells, np.int64)
         self.meters = np.zeros(program.meter_cells, at.MeterCell.dtype)
         self.ageing = Ageing(program.hit_words)
@@ -67,6 +74,12 @@ class SwitchState:
         self.pipeline, self.image = pipeline, image
         self._lead(image=image)
         self.words.pipeline = pipeline.address
+
+    def lookups(self) -> dict[str, tuple[int, int]]:
+        """Return how many packets have hit an entry of each table with a key, and how many have
+        missed."""
+        told = ((name, cell.tolist()) for name, cell in self._lookups.items())
+        return {name: (hits, misses) for name, (misses, hits) in told}
 
     def has_events(self, now_ns: int) -> bool:
         """Return whether records, or entries whose idle timeout has ended, wait for the

@@ -110,6 +110,7 @@ class Table:
     hit_base: int | None = None  # first word of its entries' times, if it supports timeouts
     meter: Meter | None = None
     default_entry_const: bool = False  # parameters of the default action included
+    lookups_cell: int | None = None  # its cell of misses and hits among counters, if it has a key
 
     @property
     def most_entries(self) -> int:

@@ -324,6 +324,7 @@ def _read_table(program: Program, entry: Json) -> Table:
         hit_base,
         _direct_meter(program, entry, cells),
         bool(default and default.get("action_entry_const")),
+        program.take("counter_cells", 1) if keys else None,
     )
 
 

@@ -8,6 +8,7 @@ import zlib
 import pytest
 from tests.support.engine_programs import router
 from tests.support.engine_support import MBIT100, checksum, configure, free, make, packet
+from tests.support.interpreter_twin import Twin
 
 from weft.switch.engine.control.entities import (
     ActionCall,
@@ -169,6 +170,21 @@ def test_random_loss_follows_the_seed() -> None:
     first = losses(3)
     assert first == losses(3) != losses(4)
     assert 60 < sum(first) < 140
+
+
+def test_tables_count_hits_and_misses_alike_in_every_form() -> None:
+    counted = []
+    for plain in (False, True):
+        dataplane = make(plain=plain)
+        twin = Twin(dataplane, configure(dataplane))
+        for address in ("10.1.0.1", "10.9.0.1", "10.2.0.1", "239.0.0.1"):
+            dataplane.receive(0, 1, [packet(address)] * 2, 0)
+            for _ in range(2):
+                twin.steps(1, packet(address))
+        counted += [dataplane.states[0].lookups(), twin.lookups()]
+    assert counted[0] == counted[1] == counted[2] == counted[3]
+    assert counted[0]["route"] == (4, 2)
+    assert counted[0]["multicast"] == (2, 6)
 
 
 def test_counters_count_packets_and_bytes_by_port_and_entry() -> None:

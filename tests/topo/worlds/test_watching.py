@@ -15,8 +15,10 @@ from weft.topo.worlds.emulated.watching import (
     Load,
     QueueLoad,
     Reading,
+    TableLoad,
     find_run,
     in_order,
+    table_loads,
     write_links,
 )
 
@@ -55,6 +57,17 @@ def test_loads_are_what_was_carried_between_two_readings(root: Path) -> None:
     assert [each.link for each in in_order(found, "load")[:2]] == ["leaf0>h1", "h0>leaf0"]
     assert in_order(found, "drops")[0].link == in_order(found, "queue")[0].link == "leaf0>h1"
     assert in_order(found, "link") == found
+
+
+def test_tables_are_told_with_what_they_were_hit_between_two_readings() -> None:
+    before = Reading(10.0, {}, {("s1", "I.t"): (100, 7), ("s1", "I.u"): (5, 5)})
+    tables = {("s1", "I.t"): (150, 7), ("s1", "I.u"): (4, 0), ("s2", "I.t"): (0, 6)}
+    after = Reading(12.0, {}, tables | {("s2", "I.idle"): (0, 0)})
+    assert table_loads(before, after) == [
+        TableLoad("s1", "I.t", 25, 0, 150, 7),
+        TableLoad("s1", "I.u", 2, 0, 4, 0),  # its program was loaded anew
+        TableLoad("s2", "I.t", 0, 3, 0, 6),
+    ]
 
 
 def test_a_run_that_is_not_there_or_does_not_answer_is_named(root: Path) -> None:

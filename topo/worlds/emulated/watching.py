@@ -1,5 +1,5 @@
 """What another process may watch of a network whose switches are built-in ones: what each direction
-of its links carries, by the counts of the switches' ports.
+of its links carries, by the counts of the switches' ports, and how often packets hit their tables.
 
 Every run leaves ``links.json`` in its folder, a testbed or one that measures.
 """
@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +99,29 @@ class Load:
 
 
 @dataclass(frozen=True)
+class TableLoad:
+    """How often packets hit a table between two readings, and since its program was loaded."""
+
+    switch: str
+    table: str
+    hits_per_s: float
+    misses_per_s: float
+    hits: int
+    misses: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures by their names."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Reading:
-    """What the ports had counted at a time."""
+    """What ports and tables had counted at a time."""
 
     time_s: float
     ports: Mapping[tuple[str, int], Mapping[str, Any]]
+    tables: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """The hits and misses of each table with a key, by switch and name."""
 
 
 class WatchedRun:
@@ -135,7 +153,12 @@ class WatchedRun:
             for switch in told["switches"]
             for port in switch["ports"]
         }
-        return Reading(time.monotonic(), ports)
+        tables = {
+            (switch["name"], table): (counted[0], counted[1])
+            for switch in told["switches"]
+            for table, counted in switch.get("tables", {}).items()
+        }
+        return Reading(time.monotonic(), ports, tables)
 
     def loads(self, before: Reading, after: Reading) -> list[Load]:
         """Return what each direction carried between two readings."""
@@ -185,6 +208,22 @@ def _queue_load(old: Mapping[str, int], new: Mapping[str, int], passed_s: float)
         new["drops"],
         round(gained("drops"), 1),
     )
+
+
+def table_loads(before: Reading, after: Reading) -> list[TableLoad]:
+    """Return how often packets hit tables between two readings, of those that packets have come to;
+    a table whose program has been loaded meanwhile has begun at 0."""
+    passed_s = max(after.time_s - before.time_s, 1e-9)
+    loads = []
+    for (switch, table), (hits, misses) in after.tables.items():
+        old_hits, old_misses = before.tables.get((switch, table), (0, 0))
+        if hits < old_hits or misses < old_misses:
+            old_hits = old_misses = 0
+        if hits or misses:
+            hits_per_s = round((hits - old_hits) / passed_s, 1)
+            misses_per_s = round((misses - old_misses) / passed_s, 1)
+            loads.append(TableLoad(switch, table, hits_per_s, misses_per_s, hits, misses))
+    return loads
 
 
 def in_order(loads: Sequence[Load], by: str) -> list[Load]:
