@@ -66,11 +66,12 @@ def find_command(name: str) -> Command:
 
 def commands_of(text: str | Iterable[str]) -> Iterator[tuple[int, str]]:
     """Return the commands of a text, or of its lines, with the numbers of their lines. What begins
-    with ``#``, at the beginning of a line or behind a space, is a comment."""
+    with ``#``, at the beginning of a line or behind a space, is a comment, and so is a line that
+    begins with ``//``."""
     for number, line in enumerate(text.splitlines() if isinstance(text, str) else text, 1):
         words = line.split()
         comment = next((at for at, word in enumerate(words) if word.startswith("#")), len(words))
-        if words[:comment]:
+        if words[:comment] and not words[0].startswith("//"):
             yield number, " ".join(words[:comment])
 
 

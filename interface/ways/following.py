@@ -15,7 +15,7 @@ from weft.interface.ways.told import document, text
 from weft.interface.ways.walk import Walk, Walker
 from weft.switch.interpreter.explore import Explorer
 from weft.switch.interpreter.steps import Choice
-from weft.topo.network import Direction, Host, Topology
+from weft.topo.network import Direction, Host, Link, Topology
 from weft.topo.worlds.world import World
 
 SEED = 1
@@ -27,6 +27,7 @@ class StandingNetwork(Protocol):
 
     topology: Topology
     backend: World
+    changed: dict[str, Link]
 
     @property
     def down(self) -> frozenset[str]: ...
@@ -100,7 +101,8 @@ def follow(
                 )
             return explorers[name]
 
-        walker = Walker(net.topology, explorer_of, net.down, None if every else answer)
+        answers = None if every else answer
+        walker = Walker(net.topology, explorer_of, net.down, answers, net.changed)
         walk = walker.walk(host, frame, port)
         walk.unread = {name: sorted({*copy.unread}) for name, copy in copies.items() if copy.unread}
     return PacketWay(walk)

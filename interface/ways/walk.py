@@ -12,7 +12,7 @@ from typing import Any
 from weft.switch.interpreter.explore import Explorer, Way, Ways
 from weft.switch.interpreter.interpreter import Sent
 from weft.switch.interpreter.steps import Choice
-from weft.topo.network import Direction, Host, Port, Topology
+from weft.topo.network import Direction, Host, Link, Port, Topology
 
 MOST_HOPS = 32
 MOST_ARRIVALS = 1000
@@ -133,12 +133,14 @@ class Walker:
         explorer_of: Callable[[str], Explorer],
         down: Iterable[str] = (),
         answer: Callable[[Choice], int] | None = None,
+        changed: Mapping[str, Link] | None = None,
     ) -> None:
         """``explorer_of`` returns that of a switch by its name; ``down`` are the names of links
-        that have failed. With ``answer`` the packet goes one way, its choices made by that; else
-        all."""
+        that have failed, and ``changed`` has by name those that go on with other figures. With
+        ``answer`` the packet goes one way, its choices made by that; else all."""
         self.topology, self.answer = topology, answer
         self._down = frozenset(down)
+        self._changed = changed or {}
         self._explorer_of = explorer_of
         self._out: Mapping[tuple[str, int], Direction] = {
             (one.source.node, one.source.number): one for one in topology.directions
@@ -183,7 +185,8 @@ class Walker:
             output.end = "controller"
         elif direction is not None:
             output.to, output.to_port = direction.destination.node, direction.destination.number
-            output.link, output.loss = direction.link.name, direction.link.loss
+            output.link = direction.link.name
+            output.loss = self._changed.get(output.link, direction.link).loss
             output.ends = direction.ends
             is_host = isinstance(self.topology.nodes[output.to], Host)
             output.end = "host" if is_host else "switch"

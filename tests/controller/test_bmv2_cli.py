@@ -330,7 +330,7 @@ def test_what_follows_a_failure_is_carried_out(session: Session) -> None:
 
 
 def test_comments_and_empty_lines_are_no_commands() -> None:
-    assert list(commands_of("# one\n\n  mc_dump # two\nmirroring_get  3\n")) == [
+    assert list(commands_of("# one\n//x\n  mc_dump # two\nmirroring_get  3\n")) == [
         (3, "mc_dump"), (4, "mirroring_get 3"),
     ]  # fmt: skip
 
