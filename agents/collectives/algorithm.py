@@ -146,6 +146,7 @@ class Algorithm:
         """
         rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
         pattern = self.pattern(request, rank, size, path_mtu, data, result)
+        pattern.sums = communicator.endpoint.sums
         return operation_of(communicator, request, pattern, register, in_rounds=self.in_rounds)
 
     def pattern(

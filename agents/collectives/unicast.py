@@ -16,6 +16,7 @@ import numpy.typing as npt
 from weft.agents.collectives.dtypes import average, dtype_of
 from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
 from weft.agents.collectives.requests import Request
+from weft.agents.transport.noted_sums import NotedSums
 from weft.agents.transport.relay import RelayTable
 from weft.base.errors import ProtocolError
 
@@ -111,6 +112,8 @@ class Pattern:
     """How many blocks come, by the rank that writes them; none of these numbers is zero."""
     targets: Collection[int]
     """The ranks that this one writes to."""
+    sums: NotedSums | None = None
+    """Where sums are noted in place of being made: data travel without bytes."""
 
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
@@ -149,6 +152,22 @@ class Pattern:
     def _others(self) -> list[int]:
         """Return all other ranks, beginning with the next one."""
         return [(self._rank + distance) % self._size for distance in range(1, self._size)]
+
+    def _combine(self, one: Bytes, other: Bytes, out: Bytes, *, ranks: int = 0) -> None:
+        """Do as `combine`, or take note of it."""
+        if self.sums is None:
+            combine(self._request, one, other, out, ranks=ranks)
+        else:
+            item_bytes = self._request.item_bytes
+            vectors = one.ctypes.data, other.ctypes.data
+            self.sums.note(out.ctypes.data, vectors, len(out) // item_bytes, item_bytes)
+
+    def _copy(self, source: Bytes, out: Bytes) -> None:
+        """Copy bytes within this rank's memory, or take note of it."""
+        if self.sums is None:
+            out[:] = source
+        else:
+            self.sums.note_copy(out.ctypes.data, source.ctypes.data, len(out))
 
     def _write(self, peer: int, block: int, memory: int = 0, numbered_from: int = 0) -> Write:
         """Return the write of a block to the same place in the peer's memory."""

@@ -355,11 +355,24 @@ class ServerOperation:
                 below.ctypes.data if each.member == self._members.own else self._place(each, chunk)
                 for each in level
             ]
-            self.plan.reduction.combine(
-                np.array(vectors, np.int64), self._items(chunk), target, partial=number > 0,
-                ranks=self.plan.terms.size if final and last else 0,
-            )  # fmt: skip
+            ranks = self.plan.terms.size if final and last else 0
+            self._add(vectors, self._items(chunk), target, partial=number > 0, ranks=ranks)
             below = target
+
+    def _add(
+        self, vectors: list[int], count: int, out: Bytes, *, partial: bool, ranks: int
+    ) -> None:
+        """Do as `ReductionKind.combine`, or take note of it, if data travel without bytes."""
+        kind, sums = self.plan.reduction, self._members.endpoint.sums
+        if sums is None:
+            addresses = np.array(vectors, np.int64)
+            kind.combine(addresses, count, out, partial=partial, ranks=ranks)
+            return
+        sums.note(
+            out.ctypes.data, vectors, count,
+            kind.partial_bytes if partial else kind.item_bytes,
+            kind.item_bytes if ranks else kind.partial_bytes,
+        )  # fmt: skip
 
     def _place(self, contributor: Contributor, chunk: int) -> int:
         incoming = self._incoming[contributor.member]

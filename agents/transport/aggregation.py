@@ -15,6 +15,7 @@ from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import EPOCH_OFFSET
+from weft.agents.transport.payload_layout import weight_of
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
 from weft.base.errors import refuse
@@ -296,6 +297,7 @@ class AggregationQueuePair(Posting):
             divisor=ranks if average else 0,
             silent=rank not in adding,
             unaided=adding <= {rank},
+            weight=weight_of(rank, ranks) if self._endpoint.state.landings else 0,
         )
         reduction = Reduction(state, (*arrays, exponents))
         if self.error:

@@ -5,6 +5,7 @@ unbounded (the wire has their lower 48 bits).
 """
 
 from weft.agents.transport.types import AggregationStatistics
+from weft.agents.wire.headers import AGGREGATION_QKEY as AGGREGATION_QKEY
 from weft.base.jit import Record, record
 
 AGGREGATION = 3
@@ -145,6 +146,9 @@ class AggregationOperation(Record):
     """Whether this rank contributes nothing: its packets have headers only..."""
     unaided: int
     """... and whether no other rank does, so that sums come without values."""
+    weight: int
+    """What stands for each of this rank's values where data travel without bytes, else 0
+    (`weft.agents.transport.payload_layout`)."""
     first_exponents: int
     """Address of int64[HEADERS]: what the header rounds agreed on, UNKNOWN before. Slots do not
     wait for each other: the slot of a block may be many rounds behind that of its header."""
@@ -154,7 +158,6 @@ class AggregationOperation(Record):
 FLOAT32, FLOAT16, BFLOAT16, INT32 = range(4)
 
 # What arrives and leaves: the aggregation header.
-AGGREGATION_QKEY = 0x57454147
 HEADER_BYTES = 16
 HAS_VALUES = 1
 IS_RESULT = 2

@@ -28,6 +28,7 @@ from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
+from weft.agents.transport.noted_sums import NotedSums
 from weft.agents.transport.posting import Completion, check_word
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
@@ -97,8 +98,8 @@ class Endpoint:
         self.memory_of, self.named_memory = self._regions.memory_of, self._regions.named
         self._events: Table = np.zeros(256, at.Event.dtype)
         self._scratch = Fields.zeroed()
-        self.state = at.EndpointState.zeroed()
-        """All state of the endpoint."""
+        self.state = at.EndpointState.zeroed()  # all of the endpoint
+        self.sums: NotedSums | None = None  # where they are noted, if data travel without bytes
         self._groups = MulticastGroups(self.state)
         self.sinks_of = self._groups.sinks_of
         self.state_address = self.state.location
@@ -128,8 +129,7 @@ class Endpoint:
         self._make_rows(4)
         self._congestion = set_control(self.state, self.options, seed)
         self._echoes: Table = np.zeros(at.ECHO_ROOM if self.state.echo else 0, at.Echo.dtype)
-        if self.state.echo:
-            self.state.echo_table = self._echoes.ctypes.data
+        self.state.echo_table = self._echoes.ctypes.data if self.state.echo else 0
         self._held_rows = at_board.MAXIMUM_HELD_EVENTS if self.state.board_room else 0
         """How many more events there may be for what was kept ahead of gaps."""
         if self._held_rows:

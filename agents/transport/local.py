@@ -88,8 +88,11 @@ class LocalQueuePair(RcQueuePair):
             target = self._endpoint.named_memory(rkey, remote_address, length)
             if target is None:
                 error = "remote access error: wrong key or outside the region"
-            else:
+            elif self._endpoint.sums is None:
                 target[:] = region.buffer[offset : offset + length]
+            else:
+                source = region.buffer.ctypes.data + offset
+                self._endpoint.sums.note_copy(target.ctypes.data, source, length)
         told = CompletionKind.WRITE_WITH_IMMEDIATE
         arrival = Completion(told, self, immediate=immediate, length=length)
         self._deliver(context, length, None if immediate is None else arrival, error)

@@ -1,4 +1,10 @@
-"""The records of data that travel without bytes: who carries what, and what has come where."""
+"""The records of data that travel without bytes: who carries what, and what has come where.
+
+Sums of data without bytes are sums of weights: each rank's part of a sum has the rank's `weight_of`
+in place of every element, so a sum shows how often each rank has contributed to it.
+"""
+
+import zlib
 
 from weft.base.jit import Record, record
 
@@ -23,11 +29,16 @@ class Landing(Record):
     """The address in the sender's."""
     length: int
     sent: int
-    """The step at which the first of it left."""
+    """The step at which the first of it left..."""
+    left: int
+    """... and the last of it."""
     landed: int
     """The step at which the last of it came."""
     fetched: int
     """Whether an RDMA READ brought it."""
+    weight: int
+    """Of a sum that switches made, for each of its elements, the sum of contributors' weights; then
+    `source` is the place of the same elements in the receiver's own contribution. 0 of all else."""
 
 
 @record
@@ -39,6 +50,18 @@ class Landings(Record):
     count: int
     room: int
     step: int
+
+
+UNLIKE = -1
+"""The weight of a sum whose elements are not all alike."""
+
+
+def weight_of(rank: int, ranks: int) -> int:
+    """Return what stands for each element of a rank's contribution to a sum: a positive number of
+    as many bits as sums of 31 bits on so many ranks leave, by a hash, so that other contributions
+    hardly make the same sum."""
+    bits = 30 - (ranks - 1).bit_length()
+    return 1 + zlib.crc32(b"%d of %d" % (rank, ranks)) % ((1 << bits) - 1)
 
 
 KEPT_LANDINGS = 8

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.transport import layout as at
+from weft.agents.transport.noted_sums import NotedSums
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import (
     CompletionKind,
@@ -50,6 +51,7 @@ class Owner(Protocol):
     options: TransportOptions
 
     state: at.EndpointState
+    sums: NotedSums | None
 
     @property
     def maximum_window(self) -> int:

@@ -26,6 +26,8 @@ LAST_SEQUENCE = SEQUENCE_MASK - PSN_MASK
 """Nothing more is posted behind this: what is numbered after it could be taken for what was first
 of all."""
 MULTICAST_QPN = 0xFFFFFF
+AGGREGATION_QKEY = 0x57454147
+"""The Q_Key of packets that switches add."""
 
 SYNDROME_ACK = 0x1F
 SYNDROME_PSN_SEQUENCE_ERROR = 0x60

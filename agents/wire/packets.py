@@ -7,6 +7,7 @@ from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import icrc_at, swap16, swap32
 from weft.agents.wire.headers import (
     AETH_BYTES,
+    AGGREGATION_QKEY,
     BTH_BYTES,
     DETH_BYTES,
     HAS_AETH,
@@ -21,6 +22,7 @@ from weft.agents.wire.headers import (
     PROPERTIES,
     PSN_MASK,
     RETH_BYTES,
+    Opcode,
 )
 from weft.base.jit import (
     Record,
@@ -68,6 +70,7 @@ class Fields(Record):
     source_port: int
 
 
+_ADDED_OPCODE = int(Opcode.UD_SEND_ONLY_WITH_IMMEDIATE)
 _ROUNDS_MASK = 0x7FFF
 """Of the P_Key: the highest bit says what kind of member the sender is."""
 
@@ -99,12 +102,21 @@ CARRIED_BYTES = 16
 
 
 @internal
+def is_added(row: int, opcode: int) -> bool:
+    """Return whether a packet at address `row` is one that switches add."""
+    if opcode != _ADDED_OPCODE:
+        return False
+    return swap32(np.int64(load32(row + BTH_BYTES))) == AGGREGATION_QKEY
+
+
+@internal
 def covered_bytes(row: int, used: int) -> int:
     """Return how many bytes before the ICRC are there of a packet at address `row` whose headers
-    and payload are `used` bytes, where data travel without bytes; those of SENDs are there."""
+    and payload are `used` bytes, where data travel without bytes; those of SENDs are there, and of
+    what switches add."""
     opcode = np.int64(load8(row))
     headers: int = max(BTH_BYTES, HEADER_BYTES[opcode])
-    if used > headers and _PROPERTIES[opcode] & IS_SEND == 0:
+    if used > headers and _PROPERTIES[opcode] & IS_SEND == 0 and not is_added(row, opcode):
         return headers + CARRIED_BYTES
     return used
 

@@ -128,7 +128,8 @@ class Family:
     def payload_reader(self, asked: "Asked") -> str:
         """Return who needs the bytes of data beside those who compare them, as it is said behind
         their name; empty if nobody does, so that they need not travel."""
-        return "adds them up" if self.reduces(asked.collective) else ""
+        rounded = self.reduces(asked.collective) and asked.data != "exact"
+        return f"measures how far sums of {asked.data} data are off" if rounded else ""
 
     def takes_sizes(self, collective: str) -> bool:
         """Return whether ranks' sizes may differ."""

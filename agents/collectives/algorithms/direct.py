@@ -24,7 +24,6 @@ from weft.agents.collectives.unicast import (
     TablePattern,
     Write,
     columns,
-    combine,
     require,
     summed,
 )
@@ -200,7 +199,7 @@ class DirectAllreduce(Pattern):
         require(block in self._exchange.blocks.of(peer), number)
         offset, length = self._exchange.blocks.span(block)
         end = offset + length
-        self.memories[OUTPUT][offset:end] = self.memories[STAGING][offset:end]
+        self._copy(self.memories[STAGING][offset:end], self.memories[OUTPUT][offset:end])
         return length
 
     def _add(self, place: int) -> None:
@@ -212,7 +211,7 @@ class DirectAllreduce(Pattern):
         before = terms[0]
         for count, term in enumerate(terms[1:], 2):
             whole = self._size if count == self._size else 0
-            combine(self._request, before, term, total, ranks=whole)
+            self._combine(before, term, total, ranks=whole)
             before = total
 
     def _term(self, source: int, offset: int, within: int, length: int) -> Bytes:

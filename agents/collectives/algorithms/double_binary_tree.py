@@ -16,7 +16,7 @@ from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Transfers, even_parts, together
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require, summed
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, require, summed
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
@@ -141,13 +141,13 @@ class DoubleBinaryTreeAllreduce(Pattern):
         buffer, output = (memory[offset : offset + length] for memory in self.memories[:2])
         ranks = 0 if tree.parent is not None else self._size
         if len(tree.children) == 1:
-            combine(self._request, buffer, output, output, ranks=ranks)
+            self._combine(buffer, output, output, ranks=ranks)
             return
         begin = offset - self._starts[self._trees.index(tree)]
         staged = self.memories[STAGING][begin : begin + length]
         one, two = (staged, output) if self._staged == tree.children[0] else (output, staged)
-        combine(self._request, buffer, one, one)
-        combine(self._request, one, two, output, ranks=ranks)
+        self._combine(buffer, one, one)
+        self._combine(one, two, output, ranks=ranks)
 
 
 def staged_child(rank: int, size: int) -> int | None:

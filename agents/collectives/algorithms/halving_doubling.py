@@ -18,7 +18,7 @@ from weft.agents.collectives.algorithms.recursive_halving import halving_order
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, even_parts, exchanges, folded
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, summed
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, summed
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -169,8 +169,8 @@ class HalvingDoublingAllreduce(Pattern):
         if area.stage == WHOLE:
             if self._place is not None:
                 offset, length = self._blocks.span(block)
-                output = self.memories[OUTPUT]
-                output[offset : offset + length] = self.memories[STAGING][offset : offset + length]
+                span = slice(offset, offset + length)
+                self._copy(self.memories[STAGING][span], self.memories[OUTPUT][span])
             self._stages[block] = WHOLE
             return
         self._early.add((area.stage, block))
@@ -185,7 +185,7 @@ class HalvingDoublingAllreduce(Pattern):
         before = self.memories[OUTPUT if self._stages[block] else BUFFER][offset : offset + length]
         output = self.memories[OUTPUT][offset : offset + length]
         whole = self._stages[block] == self._sums - 1
-        combine(self._request, before, arrived, output, ranks=self._size if whole else 0)
+        self._combine(before, arrived, output, ranks=self._size if whole else 0)
         self._stages[block] = WHOLE if whole else self._stages[block] + 1
 
     def begin(self) -> Iterable[Write]:

@@ -16,7 +16,7 @@ from weft.agents.collectives.algorithms.recursive_doubling import Folding, Recur
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, exchanges, folded
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, require
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -153,11 +153,11 @@ class RecursiveHalvingReduceScatter(Pattern):
         memory, base = self._sum
         arrived = self.memories[STAGING][area.offset : area.offset + area.size]
         before = self.memories[memory][area.begin - base : area.end - base]
-        combine(self._request, before, arrived, arrived, ranks=self._size if whole else 0)
+        self._combine(before, arrived, arrived, ranks=self._size if whole else 0)
         self._sum = (STAGING, area.begin - area.offset)
         if whole:
             begin, end = self._ends[self._rank : self._rank + 2]
-            self.memories[OUTPUT][:] = arrived[begin - area.begin : end - area.begin]
+            self._copy(arrived[begin - area.begin : end - area.begin], self.memories[OUTPUT])
 
     def _writes(self, send: PartSend, memory: int, base: int) -> Iterator[Write]:
         area = next(area for area in self._areas_of(send.peer) if area.peer == self._rank)

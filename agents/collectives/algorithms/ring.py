@@ -20,7 +20,6 @@ from weft.agents.collectives.unicast import (
     TablePattern,
     Write,
     columns,
-    combine,
     require,
 )
 from weft.agents.transport.relay import RelayTable
@@ -121,7 +120,7 @@ class RingReduction(Pattern):
         if last:
             begin = offset - self._output_start
             result = self._output[begin : begin + length]
-        combine(self._request, total, own, result, ranks=self._size if last else 0)
+        self._combine(total, own, result, ranks=self._size if last else 0)
 
 
 class Ring(Algorithm):

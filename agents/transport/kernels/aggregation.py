@@ -95,6 +95,10 @@ def own_values(
     size = job.values
     values: npt.NDArray[np.int32] = items_at(job.scratch_table + 4 * size * scratch, size, np.int32)
     first, count = span_of(job, operation, block)
+    if operation.weight:
+        for index in range(size):
+            values[index] = operation.weight if index < count else 0
+        return values
     kind = operation.data_kind
     exponent = agreed_exponent(operation, slot, block)
     scale = 0.0 if kind == at_job.INT32 else scale_of(job, exponent)
@@ -174,6 +178,8 @@ def give_up(
 @internal
 def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, block: int) -> int:
     """Return the exponent of this rank's part of a block."""
+    if operation.weight:
+        return 0
     first, count = span_of(job, operation, block)
     kind = operation.data_kind
     return block_exponent(kind, operation.input + first * item_bytes(kind), count)

@@ -4,6 +4,7 @@ Slots, exponents and rounds as `aggregation` has them.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
@@ -21,6 +22,7 @@ from weft.agents.transport.kernels.aggregation import (
     span_of,
 )
 from weft.agents.transport.kernels.memory import note_change, pair_at, work_at
+from weft.agents.transport.kernels.payload import take_weights
 from weft.agents.transport.kernels.quantize import (
     add_saturating,
     dequantize,
@@ -29,6 +31,7 @@ from weft.agents.transport.kernels.quantize import (
     store_nan,
 )
 from weft.agents.transport.kernels.state import measure
+from weft.agents.transport.payload_layout import UNLIKE
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import swap32
@@ -155,7 +158,7 @@ def take_result(
     if is_number and abs(exponent) > at_job.LARGEST_EXPONENT:
         job.statistics.malformed += 1
         return
-    if block >= 0 and not take_sum(job, operation, slot, block, header, flags):
+    if block >= 0 and not take_sum(endpoint, index, job, operation, slot, block, header, flags):
         job.statistics.malformed += 1
         return
     job.statistics.results += 1
@@ -183,6 +186,8 @@ def take_result(
 
 @internal
 def take_sum(
+    endpoint: at.EndpointState,
+    index: int,
     job: at_job.JobState,
     operation: at_job.AggregationOperation,
     slot: at_job.Slot,
@@ -199,12 +204,13 @@ def take_sum(
     if not has_values and not (own_shard and operation.unaided):
         return False
     first, count = span_of(job, operation, block)
+    own_first = first
     sums = items_at(job.scratch_table, size, np.int32)
     if has_values:
         load_swapped(header + at_job.HEADER_BYTES, count, sums)
     else:
-        for index in range(count):
-            sums[index] = 0
+        for place in range(count):
+            sums[place] = 0
     saturated = flags & at_job.IS_SATURATED != 0
     if own_shard:
         own = own_values(job, operation, slot, block, 1, False)
@@ -215,10 +221,24 @@ def take_sum(
         job.statistics.saturated_blocks += 1
     kind = operation.data_kind
     exponent = agreed_exponent(operation, slot, block)
-    place = operation.output + first * item_bytes(kind)
+    output = operation.output + first * item_bytes(kind)
+    if operation.weight:
+        source = operation.input + own_first * item_bytes(kind)
+        size_bytes = count * item_bytes(kind)
+        take_weights(endpoint, output, source, size_bytes, common(sums, count), index)
+        return True
     if exponent == at_job.NOT_FINITE and kind != at_job.INT32:
-        store_nan(kind, place, count)
+        store_nan(kind, output, count)
         return True
     factor = 0.0 if kind == at_job.INT32 else factor_of(job, exponent)
-    dequantize(kind, sums, count, factor, operation.divisor, place)
+    dequantize(kind, sums, count, factor, operation.divisor, output)
     return True
+
+
+@internal
+def common(sums: npt.NDArray[np.int32], count: int) -> int:
+    """Return the number that all of an array's first elements are, or UNLIKE."""
+    for place in range(1, count):
+        if sums[place] != sums[0]:
+            return UNLIKE
+    return int(sums[0])

@@ -54,16 +54,53 @@ def take_payload(
     if goes_on and number:
         row = at_payload.Landing(landings.rows, number - 1)
         same = row.fetched == fetched and row.source + row.length == carried.source
-        if same and row.target + row.length == memory:
+        if same and row.target + row.length == memory and not row.weight:
             row.length += size
+            row.left = carried.sent
             row.landed = landings.step
             return
+    words_at(last, 1)[0] = add_landing(
+        landings, memory, carried.source, size, carried.sent, fetched, 0
+    )
+
+
+@internal
+def take_weights(
+    endpoint: at.EndpointState, memory: int, source: int, size: int, weight: int, lane: int
+) -> None:
+    """Take note that switches have made a sum.
+
+    Args:
+        memory, source, weight: as `Landing` has them.
+        lane: as `take_payload` has it.
+    """
+    landings = at_payload.Landings(endpoint.landings)
+    landings.step += 1
+    last = endpoint.last_landings.ctypes.data + 8 * (lane & (at_payload.KEPT_LANDINGS - 1))
+    number = words_at(last, 1)[0]
+    if number:
+        row = at_payload.Landing(landings.rows, number - 1)
+        same = row.weight == weight and row.source + row.length == source
+        if same and row.target + row.length == memory:
+            row.length += size
+            row.left = row.landed = landings.step
+            return
+    words_at(last, 1)[0] = add_landing(landings, memory, source, size, landings.step, 0, weight)
+
+
+@internal
+def add_landing(
+    landings: at_payload.Landings, target: int, source: int, size: int, sent: int, fetched: int,
+    weight: int,
+) -> int:  # fmt: skip
+    """Add a row for what comes at this step; return how many there are."""
     row = at_payload.Landing(landings.rows, landings.count)
-    row.target = memory
-    row.source = carried.source
+    row.target = target
+    row.source = source
     row.length = size
-    row.sent = carried.sent
+    row.sent = row.left = sent
     row.landed = landings.step
     row.fetched = fetched
+    row.weight = weight
     landings.count += 1
-    words_at(last, 1)[0] = np.int64(landings.count)
+    return int(np.int64(landings.count))

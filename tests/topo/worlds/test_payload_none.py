@@ -33,6 +33,12 @@ LINES = [
     for line in lines_of("runs")
     if not scenario_of(line).family.payload_reader(scenario_of(line))
 ]
+SUMS = [
+    "allreduce --algorithm switch --loss 1% --size 64KiB",
+    "allreduce --algorithm optcast --servers 2 --fan-in 4 --dtype float16 --size 64KiB",
+    "reduce-scatter --algorithm switch --dtype int32 --size 16KiB",
+    "fsdp-interleave --algorithm in-network --size 16KiB",
+]
 
 
 @contextmanager
@@ -55,9 +61,10 @@ def _run(line: str, payload: bool) -> dict[str, Any]:
         return document
 
 
-def test_every_collective_that_adds_nothing_is_among_the_lines() -> None:
+def test_every_collective_is_among_the_lines() -> None:
     assert {line.split()[0] for line in LINES} >= {
-        "allgather", "broadcast", "alltoall", "many-to-one", "flows",
+        "allgather", "broadcast", "alltoall", "many-to-one", "flows", "reduce-scatter",
+        "allreduce", "fsdp-interleave",
     }  # fmt: skip
 
 
@@ -74,7 +81,7 @@ def test_without_bytes_a_run_is_the_same_to_the_nanosecond(line: str) -> None:
     assert {**found, "digest": None} == {**kept, "digest": None}
 
 
-@pytest.mark.parametrize("line", LINES[::16])
+@pytest.mark.parametrize("line", [*LINES[::16], *SUMS])
 def test_without_bytes_headers_have_the_same_digest(line: str) -> None:
     assert _run(line, payload=False) == _run(line, payload=True)
 
@@ -122,7 +129,7 @@ def _ring() -> np.ndarray[Any, np.dtype[np.void]]:
             to = (rank + 1) % 3
             rows[3 * step + rank] = (
                 BUFFERS[to] + 100 * part, BUFFERS[rank] + 100 * part, 100,
-                10 * step + rank + 1, 10 * step + rank + 5, 0,
+                10 * step + rank + 1, 10 * step + rank + 1, 10 * step + rank + 5, 0, 0,
             )  # fmt: skip
     return rows
 
@@ -188,7 +195,10 @@ def test_bytes_that_a_rank_has_are_not_written() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"collective": "allreduce", "world": "simulated"}, "allreduce needs the bytes of data"),
+        (
+            {"collective": "allreduce", "world": "simulated", "data": "mixed"},
+            "allreduce needs the bytes of data, since it measures how far sums of mixed data",
+        ),
         ({"collective": "allgather", "world": "emulated"}, "packets are real"),
         ({"collective": "reshard", "world": "simulated", "case": 1}, "reshard needs"),
     ],
@@ -215,7 +225,9 @@ def test_what_does_not_fit_a_quarter_of_memory_travels_without_bytes(
             Scenario("allgather", world="simulated", size_bytes=1 << 24, payload="all")
         )
     with pytest.raises(MachineError, match="choose a smaller --size"):
-        capacity.check_capacity(Scenario("allreduce", world="simulated", size_bytes=1 << 28))
+        capacity.check_capacity(
+            Scenario("allreduce", world="simulated", size_bytes=1 << 28, data="mixed")
+        )
     with pytest.raises(MachineError, match="even without bytes of data"):
         capacity.check_capacity(
             Scenario(

@@ -240,6 +240,7 @@ class Fabric:
         for rank, agent in agents.items():
             self._agents[rank] = agent
             agent.endpoint.state.landings = self.world.landings
+            agent.endpoint.sums = self.landings.sums
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
             self._host_rows[rank].fill(
                 endpoint=agent.endpoint.state_address,
@@ -248,6 +249,18 @@ class Fabric:
                 alive=1,
             )
             self.wake(rank)
+        self._set_bare_bytes()
+
+    def _set_bare_bytes(self) -> None:
+        """Say how much of a frame is there where data travel without bytes: all of it where
+        switches add them, or where a fault may double messages between agents, which are whole."""
+        if self.carries_bytes:
+            return
+        adds = any(
+            agent is not None and agent.endpoint.state.first_aggregation for agent in self._agents
+        )
+        whole = adds or self.world.rule_count
+        self.dataplane.context.bare_bytes = self.world.frame_bytes if whole else BARE_BYTES
 
     def detach(self) -> None:
         """Take all agents away; packets that are under way to them are refused."""
@@ -324,14 +337,13 @@ class Fabric:
         """Set the rules of packet faults, which are rows of `layout.Rule`; the arrays are kept and
         used."""
         self._rules = (rules, places, opcodes)
-        if not self.carries_bytes:  # a fault may double messages between agents, which are whole
-            self.dataplane.context.bare_bytes = self.world.frame_bytes if len(rules) else BARE_BYTES
         self.world.fill(
             rules=rules.ctypes.data,
             rule_places=places.ctypes.data,
             rule_opcodes=opcodes.ctypes.data,
             rule_count=len(rules),
         )
+        self._set_bare_bytes()
 
     def run(
         self,

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.transport.noted_sums import NotedSums
 from weft.agents.transport.payload_layout import Landing
 from weft.agents.transport.payload_layout import Landings as Words
 
@@ -19,6 +20,8 @@ class Landings:
         self._words = Words.zeroed(rows=self._rows.ctypes.data, room=len(self._rows))
         self.location: int = self._words.location if noted else 0
         """The address of `Words`, or 0."""
+        self.sums = NotedSums(self._words) if noted else None
+        """The sums that hosts make."""
 
     @property
     def rows(self) -> npt.NDArray[np.void]:
@@ -28,6 +31,8 @@ class Landings:
     def forget(self) -> None:
         """Begin again; endpoints are yet to be attached."""
         self._words.count = 0
+        if self.sums is not None:
+            self.sums.forget()
 
     def make_room(self) -> None:
         """Have room for more, if there is none."""

@@ -8,7 +8,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.coverage import Held, find_wrong
+from weft.agents.collectives.bare_results import find_wrong_results
+from weft.agents.collectives.coverage import Held
 from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.participant import Cast, Introductions, Participant
 from weft.agents.ranks import OperationConfig, RankReport, report_of
@@ -288,7 +289,8 @@ class SimulatedOperations:
                 output = None if job.output is None else job.output.ctypes.data
                 held.append(Held(workload, member, job.buffer.ctypes.data, output))
                 ranks.append(rank)
-        wrong = find_wrong(self._fabric.landings.rows, held)
+        landings = self._fabric.landings
+        wrong = find_wrong_results(landings.rows, landings.sums or (), held)
         return {ranks[number]: wrong[number] for number in sorted(wrong, reverse=True)}
 
     def _difference(self, rank: int) -> str:
