@@ -29,6 +29,8 @@ KINDS = {
     "parser value set": "value_sets",
 }
 """The kinds of things that have names, each with the field of P4Info that has them."""
+CRC_WIDTHS = {"crc16_custom": 16, "crc32_custom": 32}
+"""Custom CRCs, which are in the program's JSON alone."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class ProgramView:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of all things of a kind, in their alphabetical order."""
+        if kind in CRC_WIDTHS:
+            return sorted(self.custom_crcs(CRC_WIDTHS[kind]))
         return sorted(one.preamble.name for one in self.of_kind(kind))
 
     def find(self, kind: str, name: str, among: Sequence[int] | None = None) -> Any:
@@ -121,6 +125,14 @@ class ProgramView:
                 f"Error: {of} has no action {name}{near}: it has {', '.join(names) or 'none'}"
             )
         return self.find("action", name, among)
+
+    def custom_crcs(self, width: int) -> list[str]:
+        """Return the calculations by ``crc16_custom`` or ``crc32_custom``, by their names."""
+        return [
+            one["name"]
+            for one in self._document.get("calculations", ())
+            if one.get("algo") == f"crc{width}_custom"
+        ]
 
     def profile_actions(self, profile: Any) -> list[int]:
         """Return the ids of the actions that members of a profile may have."""

@@ -13,15 +13,18 @@ from weft.controller.bmv2_cli.access import Access
 from weft.controller.bmv2_cli.refusals import REPLICATION_CODES, OperationRefused
 from weft.switch.messages import p4runtime_pb2
 
+LAG_HASH = 0xFF
 _MIRRORING = {"NOT_FOUND": "SESSION_NOT_FOUND"}
 
 
 @dataclass
 class Node:
-    """A node copies packets to ports, with a replication id; a group may have it."""
+    """A node copies packets to ports, and to one port of each of its LAGs, with a replication id; a
+    group may have it."""
 
     rid: int
     ports: list[int]
+    lags: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -31,13 +34,21 @@ class Layout:
     nodes: dict[int, Node] = field(default_factory=dict)
     groups: dict[int, list[int]] = field(default_factory=dict)
     mirrors: dict[int, int] = field(default_factory=dict)
+    lags: dict[int, list[int]] = field(default_factory=dict)
+    """The ports of LAGs."""
+
+    def ports(self, node: Node) -> list[int]:
+        """Return where a node's copies go. Of a LAG BMv2 takes the port that the hash 255 chooses,
+        for every packet."""
+        members = [self.lags[lag] for lag in node.lags if self.lags.get(lag)]
+        return node.ports + [ports[LAG_HASH % len(ports)] for ports in members]
 
     def copies(self, group: int) -> list[tuple[int, int]]:
         """Return the copies of a group, as port and replication id."""
         return [
             (port, self.nodes[handle].rid)
             for handle in self.groups.get(group, ())
-            for port in self.nodes[handle].ports
+            for port in self.ports(self.nodes[handle])
         ]
 
 
@@ -55,6 +66,7 @@ class Replication:
             {int(handle): Node(**node) for handle, node in memo.get("nodes", {}).items()},
             {int(group): list(nodes) for group, nodes in memo.get("groups", {}).items()},
             {int(session): group for session, group in memo.get("mirrors", {}).items()},
+            {int(lag): list(ports) for lag, ports in memo.get("lags", {}).items()},
         )
         if not self._switch.has_memo:
             return layout
@@ -81,17 +93,27 @@ class Replication:
             self._write("delete", group, [])
             self._keep(layout)
 
-    def create_node(self, rid: int, ports: Sequence[int]) -> int:
+    def create_node(self, rid: int, ports: Sequence[int], lags: Sequence[int] = ()) -> int:
         """Make a node, and return its handle."""
         layout = self.layout()
         handle = _added(layout, rid, sorted(ports))
+        layout.nodes[handle].lags = sorted(lags)
         self._keep(layout)
         return handle
 
-    def update_node(self, handle: int, ports: Sequence[int]) -> None:
-        """Give a node other ports."""
+    def set_lag(self, lag: int, ports: Sequence[int]) -> None:
+        """Let a LAG have these ports."""
         layout = self.layout()
-        _node(layout, handle).ports = sorted(ports)
+        layout.lags[lag] = sorted(ports)
+        having = {handle for handle, node in layout.nodes.items() if lag in node.lags}
+        changed = [group for group, nodes in layout.groups.items() if having & set(nodes)]
+        self._apply(layout, changed)
+
+    def update_node(self, handle: int, ports: Sequence[int], lags: Sequence[int] = ()) -> None:
+        """Give a node other ports and LAGs."""
+        layout = self.layout()
+        node = _node(layout, handle)
+        node.ports, node.lags = sorted(ports), sorted(lags)
         self._apply(layout, [group for group, nodes in layout.groups.items() if handle in nodes])
 
     def destroy_node(self, handle: int) -> None:

@@ -8,63 +8,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from weft.base.errors import InputError
 from weft.controller.bmv2_cli.refusals import CommandError, OperationRefused
-from weft.controller.bmv2_cli.run import find_command
-from weft.controller.bmv2_cli.switch import CommandSwitch
-from weft.interface.p4utils.switches import THRIFT_PORT, SwitchName, session_of, told
+from weft.interface.p4utils.switches import told
+from weft.interface.p4utils.thrift_switch import ThriftSwitch
 
 UIn_Error = CommandError
 Rates = Sequence[tuple[float, int]]
 
 
-class SimpleSwitchThriftAPI:
-    """The control plane of a switch.
-
-    Args:
-        thrift_port: in a network that is up, 9090 is the first switch, 9091 the second, and so on.
-            Also a switch's name, or a handle on it (``net.switch("s1")``).
-        thrift_ip, json_path: taken, and not needed.
-        run: which network, if several are up.
-
-    Raises:
-        InputError: there is no such switch.
-    """
-
-    def __init__(
-        self,
-        thrift_port: SwitchName = THRIFT_PORT,
-        thrift_ip: str = "127.0.0.1",
-        json_path: str | None = None,
-        *,
-        run: str | None = None,
-    ) -> None:
-        self.switch = CommandSwitch(session_of(thrift_port, THRIFT_PORT, "thrift_port", run))
-        self._is_own = isinstance(thrift_port, (int, str))
-
-    @property
-    def client(self) -> Any:
-        """Refuse, since there is no Thrift behind this."""
-        raise InputError(
-            "client: there is no Thrift here; digests come by "
-            "SimpleSwitchP4RuntimeAPI.get_digest_list"
-        )
-
-    def close(self) -> None:
-        """End the session with the switch, which keeps what it holds; one that was given stays."""
-        if self._is_own:
-            self.switch.access.session.close()
-
-    def _run(self, name: str, *words: Any) -> list[str]:
-        """Carry a command out, print its answer, and return it."""
-        command = find_command(name)
-        texts = [str(word) for word in words]
-        command.check(texts)
-        said: list[str] = []
-        for answer in command.function(self.switch, texts):
-            print(answer)
-            said += answer.split("\n")
-        return said
+class SimpleSwitchThriftAPI(ThriftSwitch):
+    """The control plane of a switch."""
 
     # -- tables
 
@@ -220,6 +173,17 @@ class SimpleSwitchThriftAPI:
         """Return the names of the program's meters."""
         return self.switch.program.names("meter")
 
+    def get_action_profs(self) -> list[str]:
+        """Return the names of the program's action profiles."""
+        return self.switch.program.names("action profile")
+
+    def get_parse_vsets(self) -> list[str]:
+        """Return the names of the program's parser value sets."""
+        return self.switch.program.names("parser value set")
+
+    def load_table_entries_match_to_handle(self) -> None:
+        """Do nothing: handles are asked of the switch whenever they are needed."""
+
     # -- action profiles
 
     @told
@@ -277,6 +241,16 @@ class SimpleSwitchThriftAPI:
         """Print all members and groups."""
         self._run("act_prof_dump", act_prof_name)
 
+    @told
+    def act_prof_dump_member(self, act_prof_name: str, mbr_handle: int) -> None:
+        """Print a member."""
+        self._run("act_prof_dump_member", act_prof_name, mbr_handle)
+
+    @told
+    def act_prof_dump_group(self, act_prof_name: str, grp_handle: int) -> None:
+        """Print a group."""
+        self._run("act_prof_dump_group", act_prof_name, grp_handle)
+
     # -- replication
 
     @told
@@ -299,6 +273,11 @@ class SimpleSwitchThriftAPI:
     def mc_node_update(self, l1_hdl: int, ports: Sequence[Any], lags: Sequence[Any] = ()) -> None:
         """Give a node other ports."""
         self._run("mc_node_update", l1_hdl, *ports, *(["|", *lags] if lags else []))
+
+    @told
+    def mc_set_lag_membership(self, lag_index: int, ports: Sequence[Any]) -> None:
+        """Set the ports of a LAG."""
+        self._run("mc_set_lag_membership", lag_index, *ports)
 
     @told
     def mc_node_associate(self, mgrp: int, l1_hdl: int) -> None:
@@ -412,6 +391,11 @@ class SimpleSwitchThriftAPI:
         self._run("register_reset", register_name)
 
     @told
+    def show_pvs(self, line: str = "") -> None:
+        """Print the names of the value sets."""
+        self._run("show_pvs")
+
+    @told
     def pvs_add(self, pvs_name: str, value: Any) -> None:
         """Add a value to a value set."""
         self._run("pvs_add", pvs_name, value)
@@ -431,52 +415,6 @@ class SimpleSwitchThriftAPI:
         """Take all values out of a value set."""
         self._run("pvs_clear", pvs_name)
 
-    # -- the switch
-
-    @told
-    def set_queue_depth(
-        self, queue_depth: int, egress_port: int | None = None, priority: int | None = None
-    ) -> None:
-        """Set how many packets wait at most at a port, or at all ports."""
-        self._run("set_queue_depth", queue_depth, *_given(egress_port, priority))
-
-    @told
-    def set_queue_rate(
-        self, rate: int, egress_port: int | None = None, priority: int | None = None
-    ) -> None:
-        """Set how many packets a second leave at a port, or at all ports."""
-        self._run("set_queue_rate", rate, *_given(egress_port, priority))
-
-    @told
-    def get_time_elapsed(self) -> None:
-        """Print the time since the switch started, in us."""
-        self._run("get_time_elapsed")
-
-    @told
-    def get_time_since_epoch(self) -> None:
-        """Print the time since 1970, in us."""
-        self._run("get_time_since_epoch")
-
-    @told
-    def show_ports(self) -> None:
-        """Print the ports of the switch."""
-        self._run("show_ports")
-
-    @told
-    def switch_info(self) -> None:
-        """Print which switch this is."""
-        self._run("switch_info")
-
-    @told
-    def reset_state(self) -> None:
-        """Empty all tables, arrays and groups; the program stays."""
-        self._run("reset_state")
-
-    @told
-    def write_config_to_file(self, filename: str) -> None:
-        """Write the program's JSON to a file."""
-        self._run("write_config_to_file", filename)
-
 
 def _handle(said: Sequence[str]) -> int:
     """Return the handle with which an answer ends."""
@@ -485,7 +423,3 @@ def _handle(said: Sequence[str]) -> int:
 
 def _rate_words(rates: Rates) -> list[str]:
     return [f"{rate}:{burst}" for rate, burst in rates]
-
-
-def _given(port: int | None, priority: int | None) -> list[int]:
-    return [] if port is None else [port] if priority is None else [port, priority]

@@ -4,15 +4,18 @@ Reading needs no ownership of the switch, so it disturbs nobody.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
 
 from weft.controller.remote import DEADLINE_S, Address, SwitchError, client_at
+from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.interpreter.interpreter import Interpreter, Surroundings
 from weft.switch.interpreter.memory import Memory, Overlay
 from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime import own_calls
 from weft.switch.p4runtime.local import LocalSwitch
 
 Update = p4runtime_pb2.Update
@@ -47,6 +50,7 @@ class SwitchCopy:
             self.unread: list[str] = []
             """What the switch does not tell."""
             self._entities = list(self._all(self._read, tolerant=True))
+            self._crcs = self._custom_crcs()
         except BaseException:
             self.close()
             raise
@@ -84,6 +88,13 @@ class SwitchCopy:
                 if not tolerant or code.code().name not in UNSUPPORTED:
                     raise self._error("be read", error) from None
                 self.unread.append(str(query.WhichOneof("entity")))
+
+    def _custom_crcs(self) -> dict[str, CrcParameters]:
+        """Return what has been set of custom CRCs; nothing where the switch has no such call."""
+        with suppress(grpc.RpcError):
+            crcs = own_calls.told(self._client.stub.Call(own_calls.asked("crcs", {})))
+            return {name: CrcParameters(**one) for name, one in crcs.items()}
+        return {}
 
     def _queries(self) -> Iterator[Any]:
         entity = p4runtime_pb2.Entity
@@ -128,6 +139,7 @@ class SwitchCopy:
         contents.ports_down.update(down)
         program = control.pipelines[0].program
         memory = Memory.of(program)
+        memory.crcs.update(self._crcs)
         for one in self._p4info.registers:
             name = one.preamble.name
             if name in memory.registers:

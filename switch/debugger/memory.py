@@ -50,6 +50,7 @@ class LiveMemory(Memory):
                 name: LiveCells(control, name, one.size, one.width, one.signed)
                 for name, one in registers.items()
             },
+            crcs=control.values.state.crcs,
             control=control,
         )
 

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 
-from weft.switch.engine.program.algorithms import CRCS, SAME, custom_crc
+from weft.switch.engine.program.algorithms import CRCS, CUSTOM, SAME, CrcParameters, custom_crc
 from weft.switch.engine.program.errors import ProgramError
 
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -16,15 +16,18 @@ def reflected(value: int, width: int) -> int:
     return int(f"{value:0{width}b}"[::-1], 2)
 
 
-def crc(data: bytes, width: int, poly: int, init: int, xor: int, reflect: bool) -> int:
-    """Return any CRC, bit by bit."""
+def crc(
+    data: bytes, width: int, poly: int, init: int, xor: int, reflect: bool, turn: bool | None = None
+) -> int:
+    """Return any CRC, bit by bit; ``turn``: whether its result is reflected, as bytes are without
+    it."""
     register, top = init, 1 << (width - 1)
     for byte in data:
         register ^= (reflected(byte, 8) if reflect else byte) << (width - 8)
         for _ in range(8):
             register = (register << 1) ^ (poly if register & top else 0)
             register &= (1 << width) - 1
-    return (reflected(register, width) if reflect else register) ^ xor
+    return (reflected(register, width) if (reflect if turn is None else turn) else register) ^ xor
 
 
 def words(data: bytes, size: int) -> list[int]:
@@ -114,8 +117,14 @@ FUNCTIONS: dict[str, Callable[[bytes], int]] = {
 }
 
 
-def computed(algorithm: str, data: bytes) -> int:
-    """Return what an algorithm makes of bytes. Raises ``ProgramError`` where there is none."""
+def computed(algorithm: str, data: bytes, custom: CrcParameters | None = None) -> int:
+    """Return what an algorithm makes of bytes; ``custom`` is what has been set of a custom CRC.
+    Raises ``ProgramError`` where there is none."""
+    if custom is not None:
+        return crc(
+            data, CUSTOM[algorithm], custom.polynomial, custom.initial, custom.final,
+            custom.reflects_data, custom.reflects_result,
+        )  # fmt: skip
     algorithm = SAME.get(algorithm, algorithm)
     if algorithm in FUNCTIONS:
         return FUNCTIONS[algorithm](data)

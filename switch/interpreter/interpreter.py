@@ -371,7 +371,8 @@ class Passage:
             ]
             return computed("csum16", input_of(packet, inputs))
         calculation = packet.program.calculations[item["calculation"]]
-        return computed(calculation["algo"], input_of(packet, calculation["input"]))
+        custom = self.memory.crcs.get(calculation["name"])
+        return computed(calculation["algo"], input_of(packet, calculation["input"]), custom)
 
     def verify_checksums(self, packet: Packet) -> Steps:
         """Set ``checksum_error`` where a checksum is wrong: all bits of the result count."""

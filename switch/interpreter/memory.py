@@ -7,6 +7,7 @@ from typing import Protocol
 
 from weft.switch.engine.control.entities import MeterConfig
 from weft.switch.engine.control.tables import Identity
+from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.program.attachments import Meter
 from weft.switch.engine.program.program import Program
 
@@ -93,6 +94,8 @@ class Memory:
     meters: dict[Cell, MeterCell] = field(default_factory=dict)
     digests: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
     """The number of each digest's list, and its values."""
+    crcs: dict[str, CrcParameters] = field(default_factory=dict)
+    """What has been set of custom CRCs, by the names of their calculations."""
     failed_assertions: int = 0
     lookups: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     """How many packets have hit an entry of each table with a key, and how many have missed."""
@@ -106,7 +109,11 @@ class Memory:
         """Return a memory in which registers begin as in this one, and which leaves this as it
         is; counters begin at 0, and meters have no rates."""
         return Memory(
-            {name: Overlay(len(cells), cells.__getitem__) for name, cells in self.registers.items()}
+            {
+                name: Overlay(len(cells), cells.__getitem__)
+                for name, cells in self.registers.items()
+            },
+            crcs=self.crcs,
         )
 
     def set_rates(self, cell: Cell, rates: MeterConfig, now_us: int = 0) -> None:

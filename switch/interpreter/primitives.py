@@ -160,7 +160,8 @@ class Primitives:
     ) -> None:
         """Store a base plus a hash modulo a size."""
         entry = self.packet.program.calculations[calculation["value"]]
-        value = computed(entry["algo"], input_of(self.packet, entry["input"]))
+        custom = self.memory.crcs.get(entry["name"])
+        value = computed(entry["algo"], input_of(self.packet, entry["input"]), custom)
         most = self.number(size)
         if most != 1 << 64:
             most = as_word(most)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from weft.base import documents
 from weft.base.errors import refuse
 from weft.switch.engine.control.port_queues import QueueChange, change_queues, queue_figures
 from weft.switch.engine.dataplane.layout import NEVER_NS, QueueRecord
+from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.switches import Queue
 from weft.switch.engine.trace.entries import no_queue
 from weft.switch.p4runtime.device import Device
@@ -120,6 +122,31 @@ def _set_queue(
     switch.host.at_once(carry_out)
 
 
+def _set_crc(
+    device: Device,
+    calculation: str,
+    width: int,
+    polynomial: int,
+    initial: int,
+    final: int,
+    reflects_data: bool,
+    reflects_result: bool,
+) -> None:
+    """Set the parameters of a calculation by ``crc16_custom`` or ``crc32_custom``."""
+    values = width, polynomial, initial, final
+    if not (isinstance(calculation, str) and all(isinstance(value, int) for value in values)):
+        raise invalid("calculation is a text; width, polynomial, initial and final are numbers")
+    parameters = CrcParameters(
+        polynomial, initial, final, bool(reflects_data), bool(reflects_result)
+    )
+    device.control.values.set_crc(calculation, width, parameters)
+
+
+def _crcs(device: Device) -> dict[str, dict[str, Any]]:
+    """Return what has been set of custom CRCs, by the names of their calculations."""
+    return {name: asdict(one) for name, one in device.control.values.state.crcs.items()}
+
+
 def _queues_of(device: Device, port: int, priority: int | None) -> list[QueueRecord]:
     """Return the queues of a port, or the one of a priority; raises Refusal."""
     switch = device.switch
@@ -170,4 +197,6 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "set_queue": _set_queue,
     "pause_queue": _pause_queue,
     "queues": _queues,
+    "set_crc": _set_crc,
+    "crcs": _crcs,
 }

@@ -14,6 +14,7 @@ from tests.support.p4runtime_support import EVERY_ENTITY, compiled, make_datapla
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
 from weft.controller.bmv2_cli.run import COMMANDS, commands_of
+from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.client import Session
 from weft.switch.messages import p4runtime_pb2
 
@@ -306,7 +307,7 @@ REFUSED = {
     "counter_read hits x": "Error: Bad format for index, expected integer: 'x'",
     "register_write cells 0 0x100000": "does not fit 20 bits of TheIngress.cells",
     "mc_node_create 1 2 2": "Error: Found duplicate port number '2'",
-    "mc_node_create 1 2 | 1": "LAGs (1) are not there",
+    "mc_node_create 1 2 | 1 1": "Found duplicate lag number '1'",
     "mc_node_associate 1 0": "Invalid PRE operation (INVALID_L1_HANDLE)",
     "mc_mgrp_create 4294967296": "Bad format for multicast group id",
     "port_add veth0 1": "the ports of a switch are those that it was started with",
@@ -412,4 +413,69 @@ def test_another_program_is_saved_and_then_runs(session: Session, tmp_path: Path
     assert said[0] == "Loading new Json config"
     assert said[-1].startswith("I.forward ")
     assert answers(session, "table_num_entries forward") == ["1"]
-    assert "cannot be changed" in refusals(session, "set_crc16_parameters c 1 2 3 true false")[0]
+    assert "the program has none" in refusals(session, "set_crc16_parameters c 1 2 3 true false")[0]
+
+
+HASHES = """
+#include <core.p4>
+#include <v1model.p4>
+header digits_t { bit<72> digits; bit<32> long; bit<16> short; }
+struct headers { digits_t d; }
+struct metadata { }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.d); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
+    apply {
+        hash(hdr.d.long, HashAlgorithm.crc32_custom, 32w0, { hdr.d.digits }, 64w0x100000000);
+        hash(hdr.d.short, HashAlgorithm.crc16_custom, 16w0, { hdr.d.digits }, 32w0x10000);
+        s.egress_spec = 2;
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.d); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def test_custom_crcs_are_those_of_their_parameters(tmp_path: Path) -> None:
+    dataplane = make_dataplane()
+    (tmp_path / "hashes.p4").write_text(HASHES)
+    session = session_with(dataplane, tmp_path / "hashes.p4")
+    view = CommandSwitch(session).program
+    (long,), (short,) = view.custom_crcs(32), view.custom_crcs(16)
+    frame = b"123456789" + bytes(60)
+
+    def hashed() -> str:
+        dataplane.receive(0, 1, [frame], 0)
+        (left,) = dataplane.transmit(0)
+        return left.frame[9:15].hex()
+
+    assert hashed() == "cbf43926bb3d"  # those of zlib and ARC
+    castagnoli = f"set_crc32_parameters {long} 0x1EDC6F41 0xFFFFFFFF 0xFFFFFFFF true 1"
+    assert answers(session, f"{castagnoli}\nset_crc16_parameters {short} 0x1021 0 0 false 0") == []
+    assert hashed() == "e306928331c3"  # the catalogue's CRC-32/ISCSI and CRC-16/XMODEM
+    for wrong, why in (
+        (castagnoli.replace("true", "maybe"), "Invalid bool parameter: 'maybe'"),
+        (castagnoli.replace("0x1EDC6F41", "0x11EDC6F41"), "Bad format for polynomial"),
+        (castagnoli.replace(long, short), f"Invalid crc32_custom name ({short})"),
+    ):
+        assert why in refusals(session, wrong)[0]
+    answers(session, "reset_state")
+    assert hashed() == "cbf43926bb3d"
+
+
+def test_of_a_lag_one_port_gets_a_copy(session: Session) -> None:
+    said = answers(
+        session,
+        "mc_mgrp_create 5\nmc_node_create 1 2 | 3\nmc_node_associate 5 0\n"
+        "mc_set_lag_membership 3 4 6 7\nmc_dump",
+    )
+    assert said[1] == "Creating node with rid 1 , port map 100 and lag map 1000"
+    assert said[4] == "Setting lag membership: 3 <- 11010000"
+    assert "  -> (L1h=0, rid=1) -> (ports=[2], lags=[3])" in said
+    assert said[-2] == "lag(3) -> ports=[4, 6, 7]"
+    layout = CommandSwitch(session).replication.layout()
+    assert layout.copies(5) == [(2, 1), (4, 1)]  # BMv2 takes the member 255 % 3

@@ -55,6 +55,12 @@ mc_node_associate 5 9
 mc_node_update 1 5 6
 mc_node_dissociate 5 0
 mc_dump
+mc_node_create 9 1 | 2
+mc_set_lag_membership 2 6 7
+mc_node_associate 5 2
+mc_node_update 2 3 | 2
+greet
+set_crc32_parameters nothing 0x1 0 0 true false
 mirroring_add 5 7
 mirroring_get 5
 mirroring_delete 5

@@ -42,6 +42,7 @@ class Twin:
         self.words = dataplane.states[number].words
         self.random = Random(int(self.words.random))
         contents, memory = control.contents(), Memory.of(self.program)
+        memory.crcs = control.values.state.crcs
         cells = meter_cells(self.program, control)
         for cell, rates in contents.rates.items():
             kept = cell_at(control.values.state.meters, cell)

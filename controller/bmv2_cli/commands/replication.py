@@ -9,23 +9,24 @@ from weft.controller.bmv2_cli.switch import CommandSwitch
 from weft.controller.bmv2_cli.values import whole_number
 
 _MOST_PORT = 511
+_MOST_LAG = 255
 
 
-def _ports(words: Sequence[str]) -> list[int]:
-    ports = list(words)
-    if "|" in ports:
-        at = ports.index("|")
-        if ports[at + 1 :]:
-            raise CommandError(
-                f"Error: LAGs ({' '.join(ports[at + 1 :])}) are not there in "
-                "this switch: name ports alone"
-            )
-        ports = ports[:at]
-    numbers = sorted(whole_number(word, "port", _MOST_PORT) for word in ports)
+def _numbers(words: Sequence[str], what: str, most: int) -> list[int]:
+    numbers = sorted(whole_number(word, what, most) for word in words)
     for one, other in pairwise(numbers):
         if one == other:
-            raise CommandError(f"Error: Found duplicate port number '{one}'")
+            raise CommandError(f"Error: Found duplicate {what} number '{one}'")
     return numbers
+
+
+def _ends(words: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the ports of a node, and the LAGs behind them."""
+    at = words.index("|") if "|" in words else len(words)
+    return (
+        _numbers(words[:at], "port", _MOST_PORT),
+        _numbers(words[at + 1 :], "lag", _MOST_LAG),
+    )
 
 
 def _map(ports: Sequence[int]) -> str:
@@ -50,9 +51,9 @@ def mgrp_destroy(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 
 
 def node_create(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
-    rid, ports = whole_number(words[0], "rid"), _ports(words[1:])
-    yield f"Creating node with rid {rid} , port map {_map(ports)} and lag map "
-    yield f"node was created with handle {switch.replication.create_node(rid, ports)}"
+    rid, (ports, lags) = whole_number(words[0], "rid"), _ends(words[1:])
+    yield f"Creating node with rid {rid} , port map {_map(ports)} and lag map {_map(lags)}"
+    yield f"node was created with handle {switch.replication.create_node(rid, ports, lags)}"
 
 
 def node_create_with_xid(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -64,9 +65,9 @@ def node_create_with_xid(switch: CommandSwitch, words: list[str]) -> Iterator[st
 
 
 def node_update(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
-    handle, ports = whole_number(words[0], "node handle"), _ports(words[1:])
-    yield f"Updating node {handle} with port map {_map(ports)} and lag map "
-    switch.replication.update_node(handle, ports)
+    handle, (ports, lags) = whole_number(words[0], "node handle"), _ends(words[1:])
+    yield f"Updating node {handle} with port map {_map(ports)} and lag map {_map(lags)}"
+    switch.replication.update_node(handle, ports, lags)
 
 
 def node_associate(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -90,7 +91,10 @@ def node_destroy(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 
 
 def set_lag_membership(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
-    raise CommandError("Error: LAGs are not there in this switch")
+    lag, ports = whole_number(words[0], "lag index", _MOST_LAG), words[1:]
+    members = _numbers(ports, "lag", _MOST_PORT)
+    yield f"Setting lag membership: {lag} <- {_map(members)}"
+    switch.replication.set_lag(lag, members)
 
 
 def mc_dump(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
@@ -102,10 +106,12 @@ def mc_dump(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
         yield f"mgrp({group})"
         for handle in nodes:
             node = layout.nodes[handle]
-            ports = ", ".join(map(str, node.ports))
-            yield f"  -> (L1h={handle}, rid={node.rid}) -> (ports=[{ports}], lags=[])"
+            ports, lags = (", ".join(map(str, one)) for one in (node.ports, node.lags))
+            yield f"  -> (L1h={handle}, rid={node.rid}) -> (ports=[{ports}], lags=[{lags}])"
     yield "=========="
     yield "LAGS"
+    for lag, members in sorted(layout.lags.items()):
+        yield f"lag({lag}) -> ports=[{', '.join(map(str, members))}]"
     yield "=========="
 
 
@@ -134,11 +140,11 @@ def mirroring_get(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
 COMMANDS = (
     exactly("mc_mgrp_create", "<group id>", "Make a multicast group without nodes.", mgrp_create),
     exactly("mc_mgrp_destroy", "<group id>", "Delete a multicast group.", mgrp_destroy),
-    Command("mc_node_create", "<rid> <ports, with spaces between>",
+    Command("mc_node_create", "<rid> <ports, with spaces between> [| LAGs]",
             "Make a node, which copies to ports with a replication id.", node_create, 1),
     Command("mc_node_create_with_xid", "<rid> <xid> <ports, with spaces between>",
             "Make a node with an exclusion id.", node_create_with_xid, 2),
-    Command("mc_node_update", "<node handle> <ports, with spaces between>",
+    Command("mc_node_update", "<node handle> <ports, with spaces between> [| LAGs]",
             "Give a node other ports.", node_update, 2),
     exactly("mc_node_associate", "<group id> <node handle>", "Add a node to a group.",
             node_associate),

@@ -1,9 +1,12 @@
 """Commands about the switch itself: its time, its ports, its program."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from weft.base.errors import did_you_mean
 from weft.base.files import told_as_input, write_whole
+from weft.base.units import shown
 from weft.controller.bmv2_cli.command import Command, Function, exactly
 from weft.controller.bmv2_cli.program_files import read_program
 from weft.controller.bmv2_cli.refusals import CommandError
@@ -83,6 +86,47 @@ def swap_configs(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
     switch.entries.forget()
 
 
+def _crc(width: int) -> Function:
+    def set_crc(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+        names = switch.program.names(f"crc{width}_custom")
+        if words[0] not in names:
+            raise CommandError(
+                f"Error: Invalid crc{width}_custom name ({words[0]})"
+                f"{did_you_mean(words[0], names)}: the program has {', '.join(names) or 'none'}"
+            )
+        numbers = ("polynomial", "initial remainder", "final xor value")
+        values = [
+            whole_number(word, name, (1 << width) - 1)
+            for word, name in zip(words[1:4], numbers, strict=True)
+        ]
+        switch.access.own_call(
+            "set_crc",
+            **dict(zip(("polynomial", "initial", "final"), values, strict=True)),
+            **dict(zip(("reflects_data", "reflects_result"), map(_flag, words[4:]), strict=True)),
+            calculation=words[0],
+            width=width,
+        )
+        yield from ()
+
+    return set_crc
+
+
+def _flag(word: str) -> bool:
+    if word in ("true", "True"):
+        return True
+    if word in ("false", "False"):
+        return False
+    with suppress(CommandError):
+        return bool(whole_number(word, "bool"))
+    raise CommandError(
+        f"Error: Invalid bool parameter: {shown(word)} is neither true, false nor a number"
+    )
+
+
+def greet(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
+    yield "hello"
+
+
 def _not_there(why: str) -> Function:
     def refuse(switch: CommandSwitch, words: list[str]) -> Iterator[str]:
         raise CommandError(f"Error: {why}")
@@ -91,7 +135,10 @@ def _not_there(why: str) -> Function:
 
 
 _CRC = "<polynomial> <initial remainder> <final xor value> <reflect data?> <reflect remainder?>"
-_CUSTOM = "crc16_custom and crc32_custom are plain CRC-16 and CRC-32 here, and cannot be changed"
+_TOEPLITZ = (
+    "Toeplitz hashes have the key 0 here, and v1model has none: hash by crc32_custom, and set it "
+    "by set_crc32_parameters"
+)
 _PORTS = "the ports of a switch are those that it was started with: weft switch -i PORT@INTERFACE"
 
 COMMANDS = (
@@ -115,10 +162,13 @@ COMMANDS = (
             load_new_config_file),
     exactly("swap_configs", "", "Let the program run that was saved, with its entries.",
             swap_configs),
-    Command("set_crc16_parameters", f"<calculation> {_CRC}", "Set a custom CRC-16.",
-            _not_there(_CUSTOM), 6, 6),
-    Command("set_crc32_parameters", f"<calculation> {_CRC}", "Set a custom CRC-32.",
-            _not_there(_CUSTOM), 6, 6),
+    exactly("set_crc16_parameters", f"<calculation> {_CRC}", "Set a custom CRC-16.",
+            _crc(16), "crc16_custom"),
+    exactly("set_crc32_parameters", f"<calculation> {_CRC}", "Set a custom CRC-32.",
+            _crc(32), "crc32_custom"),
+    exactly("set_toeplitz_hash_key", "<calculation> <key>", "Set the key of a Toeplitz hash.",
+            _not_there(_TOEPLITZ)),
+    exactly("greet", "", "See whether anybody is there.", greet),
     Command("port_add", "<interface> <port> [pcap file]", "Add a port.", _not_there(_PORTS), 2, 3),
     exactly("port_remove", "<port>", "Remove a port.", _not_there(_PORTS)),
     exactly("serialize_state", "<file>", "Write the state of the switch to a file.",

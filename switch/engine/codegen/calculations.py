@@ -19,7 +19,8 @@ from weft.switch.engine.codegen.varbits import (
     width_of,
     write_pieces,
 )
-from weft.switch.engine.program.algorithms import CRCS, SAME, custom_crc
+from weft.switch.engine.dataplane.layout import CRC_BYTES, CRC_START
+from weft.switch.engine.program.algorithms import CRCS, CUSTOM, SAME, custom_crc
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.headers import Header
 from weft.switch.engine.program.program import Program, number
@@ -56,7 +57,7 @@ def function_call(name: str, algorithm: str, data: str) -> tuple[str, int]:
         )
     width, polynomial, initial, final, reflected = parameters
     words = ", ".join(literal(value) for value in (polynomial, initial, final))
-    return f"crc_bits({data}, {width}, {words}, {reflected})", width
+    return f"crc_bits({data}, {width}, {words}, {reflected}, {reflected})", width
 
 
 class Calculations:
@@ -77,7 +78,8 @@ class Calculations:
         """Return the function ``hash_NAME(phv, scratch, words, frame)``."""
         data = f"scratch, {BYTES_START}, at - {BYTES_START}"
         call, self.bits[name] = function_call(name, algorithm, data)
-        content = json.dumps([algorithm, inputs])
+        custom = self.program.custom_crcs.get(name)
+        content = json.dumps([algorithm, inputs, custom])
         if content in self.same:
             self.names[name] = self.same[content]
             return ""
@@ -102,6 +104,10 @@ class Calculations:
                 with writer.indented("for i in range(count):"):
                     writer.line("scratch[at + i] = frame[words.payload + i]")
                 writer.line("at += count")
+            if custom is not None:
+                place = CRC_START + CRC_BYTES * custom
+                with writer.indented(f"if load64(scratch, {place}) != 0:"):
+                    writer.line(f"return crc_set({data}, {CUSTOM[algorithm]}, {place})")
             writer.line(f"return {call}")
         return writer.text
 

@@ -56,7 +56,7 @@ from weft.switch.engine.native.compiled import (
     shift_right, shift_right64, store64, uint8_view, unsigned64, word64,
 )
 from weft.switch.engine.dataplane.hashes import (
-    crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex, identity, xor16, xor32, xxh64,
+    crc16, crc32, crcCCITT, crc_bits, crc_set, csum16, hash_ex, identity, xor16, xor32, xxh64,
 )
 from weft.switch.engine.dataplane.runtime import (
     choose, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,

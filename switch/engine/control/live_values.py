@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import meters
 from weft.switch.engine.control.configuration import Configuration
 from weft.switch.engine.control.entities import (
@@ -28,6 +29,7 @@ from weft.switch.engine.control.memory import SwitchState
 from weft.switch.engine.control.surroundings import Surroundings
 from weft.switch.engine.control.tables import TableState
 from weft.switch.engine.dataplane import layout as at
+from weft.switch.engine.program.algorithms import CUSTOM, CrcParameters
 from weft.switch.engine.program.program import Cells
 from weft.switch.engine.program.words import join_words, signed, split_words
 
@@ -98,6 +100,27 @@ class LiveValues:
     ) -> None:
         """Set what `read_direct_counter` returns. Raises NotFound."""
         self._direct_counter(table, keys, priority)[:] = cell.packets, cell.bytes
+
+    # -- custom CRCs
+
+    def set_crc(self, name: str, width: int, parameters: CrcParameters) -> None:
+        """Set the parameters of a calculation by a custom CRC of so many bits, which all packets
+        meet from now on. Raises NotFound, InvalidValue."""
+        program = self.config.program()
+        found = [
+            one["name"]
+            for one in program.document.get("calculations", [])
+            if CUSTOM.get(one["algo"]) == width
+        ]
+        if name not in found:
+            raise NotFound(
+                f"no calculation {name!r} by crc{width}_custom; such are "
+                f"{', '.join(found) or 'none'}"
+            )
+        for value in (parameters.polynomial, parameters.initial, parameters.final):
+            refuse(not 0 <= value < 1 << width, f"{value:#x} has not {width} bits", InvalidValue)
+        number = program.custom_crcs[name]
+        self.host.at_once(lambda: self.state.set_crc(name, number, parameters))
 
     # -- registers
 

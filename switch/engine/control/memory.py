@@ -15,6 +15,7 @@ from weft.switch.engine.control.ageing import Ageing
 from weft.switch.engine.dataplane import layout as at
 from weft.switch.engine.dataplane.image_layout import FIRST_TABLE
 from weft.switch.engine.dataplane.outbox import Outbox, Sent
+from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.program.program import Program
 
 
@@ -39,6 +40,8 @@ class SwitchState:
         self.outbox: Outbox | None = None
         self.told = False
         """Whether its listener has been told of the events that wait."""
+        self.crcs: dict[str, CrcParameters] = {}
+        """What has been set of custom CRCs, by the names of their calculations."""
         self._scratch = np.zeros(at.SCRATCH_WORDS, np.int64)
         words.scratch = self._scratch.ctypes.data
 
@@ -64,6 +67,8 @@ class SwitchState:
             counters=self.counters, registers=self.registers, meters=self.meters,
             hits=self.ageing.hits,
         )  # fmt: skip
+        self.crcs.clear()
+        self._scratch[at.CRC_START // 8 :] = 0
         self.words.fields = program.common_fields
         if program.learn_lists or self.cpu_port is not None:
             self.outbox = Outbox(self.words)
@@ -80,6 +85,15 @@ class SwitchState:
         missed."""
         told = ((name, cell.tolist()) for name, cell in self._lookups.items())
         return {name: (hits, misses) for name, (misses, hits) in told}
+
+    def set_crc(self, name: str, number: int, parameters: CrcParameters) -> None:
+        """Give a custom CRC its parameters, by its number in the program."""
+        flags = 1 + 2 * parameters.reflects_data + 4 * parameters.reflects_result
+        row = (flags, parameters.polynomial, parameters.initial, parameters.final)
+        place = (at.CRC_START + at.CRC_BYTES * number) // 8
+        self._scratch[place + 1 : place + 4] = np.array(row[1:], ">i8").view(np.int64)
+        self._scratch[place] = np.array([flags], ">i8").view(np.int64)[0]
+        self.crcs[name] = parameters
 
     def has_events(self, now_ns: int) -> bool:
         """Return whether records, or entries whose idle timeout has ended, wait for the

@@ -164,9 +164,10 @@ def crc_bits(
     initial: int,
     final: int,
     reflected: bool,
+    result_reflected: bool,
 ) -> int:
-    """Return any CRC of 8 to 64 bits, bit by bit; a ``reflected`` one takes the least
-    significant bit first."""
+    """Return any CRC of 8 to 64 bits, bit by bit; a ``reflected`` one takes the least significant
+    bit of bytes first, and its result may have it first, too."""
     value = initial
     for i in range(start, start + length):
         byte = reflect_bits(data[i], 8) if reflected else word64(data[i])
@@ -178,9 +179,22 @@ def crc_bits(
                 value &= (1 << width) - 1
             if top:
                 value ^= polynomial
-    if reflected:
+    if result_reflected:
         value = reflect_bits(value, width)
     return unsigned64(value ^ final)
+
+
+@inner
+def crc_set(data: Octets, start: int, length: int, width: int, place: int) -> int:
+    """Return the CRC whose parameters are at a place of the same memory: the controller has set
+    them (`weft.switch.engine.control.memory.SwitchState.set_crc`)."""
+    flags = load64(data, place)
+    polynomial, initial = load64(data, place + 8), load64(data, place + 16)
+    final = load64(data, place + 24)
+    reflected, result_reflected = (flags & 2) != 0, (flags & 4) != 0
+    return crc_bits(
+        data, start, length, width, polynomial, initial, final, reflected, result_reflected
+    )
 
 
 @inner

@@ -293,7 +293,7 @@ class SwitchRecord(Record):
     now_ns: int
     """The time of the pipeline run under way."""
     scratch: int
-    """Address of int64[SCRATCH_WORDS]: keys and bytes to hash."""
+    """Address of int64[SCRATCH_WORDS]: keys and bytes to hash, and parameters of custom CRCs."""
     assertions: int
     """How many assert() and assume() failed."""
     trace_head: int
@@ -359,7 +359,10 @@ LEAST_BARE_BYTES = 128
 # A frame starts at HEADROOM in its buffer; reads of whole words may go SLACK bytes past its end.
 HEADROOM = 256
 SLACK = 64
-SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
+CRC_START = 8 * 9216  # behind 256 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
+CRC_BYTES = 32  # what a custom CRC has of its own: flags, polynomial, initial and final value
+MOST_CUSTOM_CRCS = 256
+SCRATCH_WORDS = (CRC_START + CRC_BYTES * MOST_CUSTOM_CRCS) // 8
 
 
 @record

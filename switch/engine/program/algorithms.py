@@ -1,5 +1,7 @@
 """The names of BMv2's CRCs, and what they stand for."""
 
+from dataclasses import dataclass
+
 from weft.switch.engine.program.program import number
 
 SAME = {
@@ -7,6 +9,21 @@ SAME = {
     "crc32_custom": "crc32", "crc_32": "crc32", "crc_ccitt_false": "crcCCITT",
 }  # fmt: skip
 """Other names of the same functions."""
+
+CUSTOM = {"crc16_custom": 16, "crc32_custom": 32}
+"""The CRCs whose parameters a controller can set, and the bits of their results."""
+
+
+@dataclass(frozen=True)
+class CrcParameters:
+    """The parameters of a CRC; reflected ones take the least significant bit first."""
+
+    polynomial: int
+    initial: int
+    final: int
+    reflects_data: bool
+    reflects_result: bool
+
 
 CRCS = {
     "crc8_custom": (8, 0x07, 0, 0, False),

@@ -4,7 +4,7 @@ from typing import Any
 
 from weft.base.errors import refuse
 from weft.base.jit import words_in
-from weft.switch.engine.dataplane.layout import MeterCell
+from weft.switch.engine.dataplane.layout import MOST_CUSTOM_CRCS, MeterCell
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.engine.program.program import Program
 
@@ -116,6 +116,12 @@ def check_sizes(program: Program) -> None:
         program.field_count > MOST_PHV_WORDS,
         f"a packet's fields take {program.field_count} words of 64 bits: "
         f"at most {MOST_PHV_WORDS} are supported",
+        ProgramError,
+    )
+    refuse(
+        len(program.custom_crcs) > MOST_CUSTOM_CRCS,
+        f"the program has {len(program.custom_crcs)} custom CRCs: at most {MOST_CUSTOM_CRCS} are "
+        "supported",
         ProgramError,
     )
     for what, words in (

@@ -162,6 +162,8 @@ class Program:
     counters: dict[str, Cells] = field(default_factory=dict)
     registers: dict[str, Cells] = field(default_factory=dict)
     meters: dict[str, Meter] = field(default_factory=dict)
+    custom_crcs: dict[str, int] = field(default_factory=dict)
+    """The calculations whose parameters a controller can set, each with its number among them."""
     learn_lists: dict[int, LearnList] = field(default_factory=dict)
     groups: Groups = field(default_factory=Groups)
     errors: dict[str, int] = field(default_factory=dict)

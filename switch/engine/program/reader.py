@@ -10,6 +10,7 @@ from weft.base import documents
 from weft.base.errors import refuse
 from weft.switch.engine.architectures.registry import architecture_of
 from weft.switch.engine.dataplane.layout import FIRST_FIELD, HEAD_PLACES, STANDARD_FIELDS
+from weft.switch.engine.program.algorithms import CUSTOM
 from weft.switch.engine.program.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.program.attachments import LearnList, Meter
 from weft.switch.engine.program.errors import ProgramError
@@ -234,6 +235,10 @@ def _read_cells(program: Program) -> None:
     for entry in _indirect(program, "meter_arrays"):
         program.meters[entry["name"]] = _meter(program, entry, int(entry["size"]), None)
     program.learn_lists = _learn_lists(program)
+    custom = [
+        each["name"] for each in program.document.get("calculations", []) if each["algo"] in CUSTOM
+    ]
+    program.custom_crcs = {name: number for number, name in enumerate(custom)}
 
 
 def _read_table(program: Program, entry: Json) -> Table:

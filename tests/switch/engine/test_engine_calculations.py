@@ -177,7 +177,7 @@ def digits_crc(width: int, polynomial: int, initial: int, final: int, reflected:
     """The CRC of the digits 1 to 9 by the run-time library, compiled."""
 
     def run(data: Any, one: int, two: int, three: int) -> Any:
-        return hashes.crc_bits(data, 0, 9, width, one, two, three, reflected)
+        return hashes.crc_bits(data, 0, 9, width, one, two, three, reflected, reflected)
 
     words = [word64(value) for value in (polynomial, initial, final)]
     result = int(numba.njit(run)(np.frombuffer(b"123456789", np.uint8), *words))
@@ -200,3 +200,15 @@ def test_a_crc_can_be_named_by_its_parameters() -> None:
     assert custom_crc("poly_0x18005") == (16, 0x8005, 0, 0, True)
     for wrong in ("poly", "poly_0x8005", "poly_0x1111", "init_0x1", "poly_0x18005_lsb"):
         assert custom_crc(wrong) is None
+
+
+def test_a_custom_crc_with_the_parameters_of_another_is_that_one() -> None:
+    def run(data: Any, width: int) -> Any:
+        return hashes.crc_set(data, 0, 9, width, 16)
+
+    compiled = numba.njit(run)
+    for name, (width, *words, reflected) in CRCS.items():
+        if width in (16, 32):
+            row = np.array([1 + 6 * reflected, *words], ">u8").tobytes()
+            data = np.frombuffer(b"123456789".ljust(16) + row, np.uint8)
+            assert int(compiled(data, width)) == CHECKS.get(name, digits_crc(*CRCS[name])), name
