@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import refuse
 from weft.switch.engine.control import meters
 from weft.switch.engine.control.configuration import Configuration
 from weft.switch.engine.control.entities import (
@@ -118,7 +117,8 @@ class LiveValues:
                 f"{', '.join(found) or 'none'}"
             )
         for value in (parameters.polynomial, parameters.initial, parameters.final):
-            refuse(not 0 <= value < 1 << width, f"{value:#x} has not {width} bits", InvalidValue)
+            if not 0 <= value < 1 << width:
+                raise InvalidValue(f"{value:#x} does not fit {width} bits")
         number = program.custom_crcs[name]
         self.host.at_once(lambda: self.state.set_crc(name, number, parameters))
 
