@@ -45,7 +45,7 @@ def is_static(node: syntax.Expression) -> bool:
         case syntax.Name():
             declaration = node.declaration
             if isinstance(declaration, syntax.Parameter):
-                return not declaration.direction
+                return not (declaration.direction or declaration.is_action_data)
             return not isinstance(declaration, syntax.Variable)
         case syntax.CallExpression():
             return node.target.kind in ("constructor", "builtin")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.annotations import ParseAnnotation, key_values
+from weft.switch.compiler.annotations import ParseAnnotation
 from weft.switch.compiler.check.arguments import ArgumentChecker, is_optional
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
@@ -23,9 +23,6 @@ from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
-    BOOL,
-    INTEGER,
-    STRING,
     UNKNOWN,
     VOID,
     Bindings,
@@ -50,10 +47,11 @@ class Checker:
 
     def __init__(self, reporter: Reporter, parse_annotation: ParseAnnotation) -> None:
         self.reporter = reporter
-        self.parse_annotation = parse_annotation
         self.context = CheckContext(reporter)
         self.expressions = ExpressionChecker(
-            self.context, lambda node, scope, expected: self.calls.check(node, scope, expected)
+            self.context,
+            lambda node, scope, expected: self.calls.check(node, scope, expected),
+            parse_annotation,
         )
         self.arguments = ArgumentChecker(self.expressions)
         self.calls = CallChecker(self.expressions, self.arguments, self._specialize)
@@ -102,24 +100,8 @@ class Checker:
 
     def declaration(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         """Check a declaration in a scope; after an error in it the next can be checked too."""
-        for annotation in getattr(node, "annotations", ()):
-            if annotation.bracket == "[":
-                self._annotation(annotation, scope)
+        self.expressions.annotations(node, scope)
         self.context.attempt(self._methods, node, scope)
-
-    def _annotation(self, annotation: syntax.Annotation, scope: Scope) -> None:
-        """Check that the values in a structured annotation are known."""
-        pairs = key_values(annotation, self.parse_annotation)
-        values = [value for _, value, _ in pairs] if pairs else self.parse_annotation(annotation)
-        for value in values:
-            with suppress(Abandon):
-                found = self.expressions.check(value, scope)
-                self.reporter.fail_if(
-                    found.constant is None or found.type not in (STRING, INTEGER, BOOL),
-                    value.span,
-                    f"what stands in @{annotation.name}[] must be known at compile time, and be a "
-                    "string, an int or a bool",
-                )
 
     # Types
 
@@ -127,6 +109,7 @@ class Checker:
         variables, inner = self.context.type_variables(node, node.type_parameters, scope)
         fields: dict[str, Type] = {}
         for item in node.fields:
+            self.expressions.annotations(item, scope)
             item.type = UNKNOWN
             with suppress(Abandon):
                 item.type = self.expressions.types.resolve(item.reference, inner)
@@ -214,6 +197,7 @@ class Checker:
             [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'"
         )
         for item in parameters:
+            self.expressions.annotations(item, scope)
             item.type = self.expressions.types.resolve(item.reference, scope, wild=of == "package")
             problem = parameter_problem(item, item.type, of)
             self.reporter.error_if(problem, item.span, problem)
@@ -300,6 +284,7 @@ class Checker:
         self.arguments.declare(node, [], [], VOID, variables)
         seen: list[tuple[str, list[str]]] = []
         for method in node.methods:
+            self.expressions.annotations(method, scope)
             which = method.name, [item.name for item in method.prototype.parameters]
             self.reporter.error_if(
                 which in seen,
@@ -358,7 +343,8 @@ class Checker:
                 item.span,
                 "parameters with a direction must come before those of the control plane",
             )
-            directionless = directionless or not item.direction
+            item.is_action_data = not item.direction
+            directionless = directionless or item.is_action_data
             self.context.declare(inner, item)
         self.arguments.declare(node, node.parameters, types, VOID, [])
         node.type = CallableType("action", node.name)

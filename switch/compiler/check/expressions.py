@@ -5,9 +5,11 @@ that needs an implicit cast is replaced by a `CastExpression`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from weft.switch.compiler import constants, syntax
+from weft.switch.compiler.annotations import ParseAnnotation, key_values
 from weft.switch.compiler.check.members import MemberChecker
 from weft.switch.compiler.check.operations import Coercer, OperationChecker
 from weft.switch.compiler.check.scope import (
@@ -55,9 +57,12 @@ _CheckCall = Callable[[syntax.CallExpression, Scope, Type | None], None]
 class ExpressionChecker:
     """An expression checker checks expressions; `check_call` checks the calls in them."""
 
-    def __init__(self, context: CheckContext, check_call: _CheckCall) -> None:
+    def __init__(
+        self, context: CheckContext, check_call: _CheckCall, parse_annotation: ParseAnnotation
+    ) -> None:
         self.context = context
         self.reporter = context.reporter
+        self.parse_annotation = parse_annotation
         self.types = TypeResolver(context, self.constant_integer)
         self.coercer = Coercer(context.reporter)
         self.members = MemberChecker(context, self.types, self.check, self.constant_integer)
@@ -114,6 +119,25 @@ class ExpressionChecker:
         known = node.constant is not None or is_static(node)
         self.reporter.fail_if(not (is_number and known), node.span, message)
         return node
+
+    def annotations(self, node: object, scope: Scope) -> None:
+        """Check that the values in a node's structured annotations are known (specification,
+        section "Bodies of Structured Annotations")."""
+        for annotation in getattr(node, "annotations", ()):
+            if annotation.bracket != "[":
+                continue
+            pairs = key_values(annotation, self.parse_annotation)
+            for value in (
+                [value for _, value, _ in pairs] if pairs else self.parse_annotation(annotation)
+            ):
+                with suppress(Abandon):
+                    found = self.check(value, scope)
+                    self.reporter.fail_if(
+                        found.constant is None or found.type not in (STRING, INTEGER, BOOL),
+                        value.span,
+                        f"what stands in @{annotation.name}[] must be known at compile time, and "
+                        "be a string, an int or a bool",
+                    )
 
     # Literals and names
 

@@ -101,7 +101,10 @@ def _flattened(types: list[Type]) -> list[Type]:
     """Return types with structs and tuples replaced by the types of their members."""
     found: list[Type] = []
     for kind in types:
-        composite = isinstance(resolved(kind), (StructType, TupleType))
+        bare = resolved(kind)
+        composite = isinstance(bare, TupleType) or (
+            isinstance(bare, StructType) and bare.kind == "struct"
+        )
         found += _flattened(list(member_types(kind).values())) if composite else [kind]
     return found
 
@@ -177,6 +180,7 @@ class ParserChecker(ExpressionUser):
         )
         with self.context.inside("parser"):
             for state in node.states:
+                self.expressions.annotations(state, scope)
                 inner = Scope(scope)
                 self.statements.check_all(state.statements, inner)
                 if state.transition is not None:

@@ -41,7 +41,7 @@ class StatementChecker(ExpressionUser):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._methods: dict[type[syntax.SyntaxNode], Callable[..., None]] = {
-            syntax.Block: lambda node, scope: self.check_all(node.statements, Scope(scope)),
+            syntax.Block: self._block,
             syntax.Empty: lambda node, scope: None,
             syntax.Constant: self._constant,
             syntax.Variable: self._variable,
@@ -67,13 +67,17 @@ class StatementChecker(ExpressionUser):
         """Check a statement or declaration; after an error in it the next is checked too."""
         self.context.attempt(self._methods, node, scope)
 
+    def _block(self, node: syntax.Block, scope: Scope) -> None:
+        self.expressions.annotations(node, scope)
+        self.check_all(node.statements, Scope(scope))
+
     def _constant(self, node: syntax.Constant, scope: Scope) -> None:
         node.type = self.expressions.types.resolve(node.reference, scope)
         node.value = self.expressions.check(node.value, scope, node.type)
         self._declare(node, scope)
-        is_static = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
+        written = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
         self.reporter.fail_if(
-            node.value.constant is None and not is_static,
+            node.value.constant is None and not (written and is_static(node.value)),
             node.value.span,
             f"the value of constant '{node.name}' is not known at compile time",
         )

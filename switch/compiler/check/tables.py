@@ -53,6 +53,8 @@ class TableChecker(ExpressionUser):
 
     def check(self, node: syntax.TableDeclaration, scope: Scope) -> None:
         """Check a table's key, actions, properties and entries, and add it to the scope."""
+        for part in (*node.keys, *node.actions, *node.properties.values(), *node.entries):
+            self.expressions.annotations(part, scope)
         types = [self._key(key, scope) for key in node.keys]
         for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
             self.reporter.error(

@@ -49,6 +49,8 @@ class Parameter(Declaration):
     direction: str
     reference: TypeReference
     default: Expression | None
+    is_action_data: bool = field(default=False, init=False)
+    """Whether the control plane gives the value (checker)."""
 
 
 @dataclass(eq=False)
