@@ -8,7 +8,7 @@ from weft.switch.messages import p4info_pb2, p4runtime_pb2
 
 def entries_request(program: ir.LoweredProgram, info: Any) -> Any:
     """Return a WriteRequest that inserts all entries of a program's tables, in their order; `info`
-    is its P4Info."""
+    is its P4Info. Entries of a hidden table, or with a hidden action, are not in it."""
     request = p4runtime_pb2.WriteRequest()
     tables = {table.preamble.name: table for table in info.tables}
     actions = {action.preamble.name: action for action in info.actions}
@@ -19,7 +19,11 @@ def entries_request(program: ir.LoweredProgram, info: Any) -> Any:
         if isinstance(node, ir.TableNode)
     }
     for name, table in met.items():
+        if table.hidden:
+            continue
         for entry in table.entries:
+            if entry.action.hidden:
+                continue
             update = request.updates.add(type=p4runtime_pb2.Update.INSERT)
             message = update.entity.table_entry
             described = tables[name]

@@ -105,6 +105,22 @@ def test_a_hidden_table_is_not_in_p4info_nor_are_its_counters_and_profiles(tmp_p
     assert [list(item.table_ids) for item in info.action_profiles] == [[]]
 
 
+def test_no_entry_of_a_hidden_table_or_action_is_in_the_request_that_writes_them(
+    tmp_path: Path,
+) -> None:
+    request = compiled(
+        tmp_path,
+        locals="action a() { } @hidden action b() { }"
+        " @hidden table t { key = { hdr.h.a: exact; } actions = { a; NoAction; }"
+        " entries = { 1: a(); } }"
+        " table u { key = { hdr.h.a: exact; } actions = { a; b; NoAction; }"
+        " entries = { 1: a(); 2: b(); } }",
+        ingress="t.apply(); u.apply();",
+    ).entries
+    values = [each.entity.table_entry.match[0].exact.value for each in request.updates]
+    assert values == [b"\1"]
+
+
 def test_outputs_are_written_under_the_stem_that_is_given(tmp_path: Path) -> None:
     files = write_outputs(compiled(tmp_path), "some", tmp_path / "out")
     assert files.json == tmp_path / "out" / "some.json"

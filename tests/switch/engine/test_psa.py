@@ -184,6 +184,14 @@ def test_what_cannot_be_is_told(change: tuple[str, str], message: str, tmp_path:
         compile_program(source, include_dirs=[FOLDER])
 
 
+def test_a_package_of_ones_own_that_has_psas_name_is_refused(tmp_path: Path) -> None:
+    (source := tmp_path / "own.p4").write_text(
+        "control c(); control d() { apply { } } package PSA_Switch(c one); PSA_Switch(d()) main;"
+    )
+    with pytest.raises(CompileError, match="this PSA_Switch is not psa's: it takes"):
+        compile_program(source)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -48,7 +48,7 @@ class PortableSwitch(Architecture):
 
     def arguments(self, main: syntax.CallExpression) -> list[syntax.Expression | None]:
         """Return the calls that construct the blocks of the two pipelines."""
-        pipelines = [main.target.argument(name) for name in ("ingress", "egress")]
+        pipelines = main.target.arguments[::2]  # behind each is an engine
         return [item for pipeline in pipelines for item in _given(pipeline)]
 
     def lower(self, package: PackageLowering) -> None:
@@ -123,7 +123,7 @@ class PortableSwitch(Architecture):
         return [self.places[name] for name in names[role]]
 
 
-def _given(pipeline: syntax.Expression) -> list[syntax.Expression | None]:
+def _given(pipeline: syntax.Expression | None) -> list[syntax.Expression | None]:
     """Return what a pipeline's package is given, constructed in place or declared before."""
     if isinstance(pipeline, syntax.Name) and isinstance(pipeline.declaration, syntax.Instantiation):
         pipeline = pipeline.declaration.call or pipeline
