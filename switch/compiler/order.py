@@ -39,17 +39,19 @@ def operands(node: syntax.Expression) -> list[syntax.Expression]:
     return [] if found is None else found(node)
 
 
-def is_static(node: syntax.Expression) -> bool:
-    """Return whether nothing in an expression depends on the packet."""
+def is_static(node: syntax.Expression, action_data: bool = False) -> bool:
+    """Return whether an expression is known once instances are made; that also holds of what the
+    control plane gives actions if `action_data` counts, which no packet changes."""
     match node:
         case syntax.Name():
             declaration = node.declaration
             if isinstance(declaration, syntax.Parameter):
-                return not (declaration.direction or declaration.is_action_data)
+                known = not declaration.is_action_data or action_data
+                return not declaration.direction and known
             return not isinstance(declaration, syntax.Variable)
         case syntax.CallExpression():
             return node.target.kind in ("constructor", "builtin")
-    return all(is_static(item) for item in operands(node))
+    return all(is_static(item, action_data) for item in operands(node))
 
 
 @dataclass(eq=False)

@@ -83,7 +83,7 @@ def checked(analysis: Analysis, text: str, line: int, column: int) -> syntax.Exp
         tokens = [_typed(token, scope) for token in tokenize(source, checker.reporter)]
         span = Span(str(analysis.path), line, column, line, column)
         annotation = syntax.Annotation(span, "", "(", sort_tokens(tokens))
-        parsed = checker.parse_annotation(annotation)
+        parsed = checker.expressions.parse_annotation(annotation)
         with checker.context.inside(place):
             return checker.expressions.check(parsed[0], scope) if len(parsed) == 1 else None
     except (Abandon, CompileError):

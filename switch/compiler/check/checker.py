@@ -395,24 +395,25 @@ class Checker:
     # Instances
 
     def _instantiation(self, node: syntax.Instantiation, scope: Scope) -> None:
-        self.reporter.fail_if(
-            node.initializer,
-            node.name_span,
-            f"not supported: abstract methods of an instance ('{node.name}')",
-        )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
         call = syntax.CallExpression(
             node.reference.span.to(node.name_span), callee, [], node.arguments
         )
         node.call, node.type = call, self.expressions.check(call, scope).type
-        if isinstance(node.type, ExternType):
-            methods = node.type.declaration.methods
-            missing = [item.name for item in methods if item.is_abstract]
-            self.reporter.fail_if(
-                missing,
+        methods = node.type.declaration.methods if isinstance(node.type, ExternType) else []
+        abstract = [item.name for item in methods if item.is_abstract]
+        if node.initializer is not None:
+            raise self.reporter.fail(
                 node.name_span,
-                f"'{node.name}' lacks what {node.type} leaves to it: abstract {', '.join(missing)}",
+                f"not supported: abstract methods of an instance ('{node.name}')"
+                if abstract
+                else f"{node.type} leaves no methods to an instance: '{node.name}' takes no braces",
             )
+        self.reporter.fail_if(
+            abstract,
+            node.name_span,
+            f"'{node.name}' lacks what {node.type} leaves to it: abstract {', '.join(abstract)}",
+        )
         problem = self._misplaced(node.type)
         self.reporter.fail_if(problem, node.span, f"{node.type} cannot be instantiated {problem}")
         self.context.declare(scope, node)

@@ -106,6 +106,13 @@ def check_priorities(reporter: Reporter, node: syntax.TableDeclaration) -> None:
         node.entries[0].span,
         "if any entry has a priority, the first one must have one",
     )
+    kinds = {key.match_kind for key in node.keys}
+    reporter.error_if(
+        kinds <= {"exact", "lpm"},
+        node.entries[0].span,
+        f"not supported: priorities in table '{node.name}', whose keys leave nothing to decide: "
+        "all are exact or lpm",
+    )
     least = 1 if _constant(node, "largest_priority_wins", 1) else 0
     step = _constant(node, "priority_delta", 1) * (-1 if least else 1)
     current: int | None = None

@@ -299,7 +299,7 @@ class OperationChecker:
         self.reporter.fail_if(
             isinstance(kind, IntegerType)
             and node.right.constant is None
-            and not is_static(node.right),
+            and not is_static(node.right, action_data=True),
             node.left.span,
             "the left operand needs a width when the right one is not known at compile time",
         )

@@ -31,6 +31,7 @@ from weft.switch.compiler.types import (
     scalar_width,
 )
 
+_EXCLUSIVE = ("tableonly", "defaultonly")
 _EXTERN_PROPERTIES = {
     "implementation": ("action_profile", "action_selector"),
     "counters": ("direct_counter",),
@@ -69,6 +70,12 @@ class TableChecker(ExpressionUser):
             (self.calls.check_action_reference(reference, scope, complete=False), reference.span)
             for reference in node.actions
         ]
+        for reference in node.actions:
+            self.reporter.error_if(
+                all(has_annotation(reference.annotations, each) for each in _EXCLUSIVE),
+                reference.span,
+                "an action that is @tableonly and @defaultonly could not be used",
+            )
         self.context.no_repeats(
             [(action.name, span) for action, span in actions if action is not None],
             "action '{}' is listed twice",
@@ -234,6 +241,9 @@ class TableChecker(ExpressionUser):
             )
 
     def _entries(self, node: syntax.TableDeclaration, types: list[Type], scope: Scope) -> None:
+        self.reporter.error_if(
+            node.entries_first, node.name_span, "a table's entries must stand behind its key"
+        )
         if node.entries and not node.keys:
             self.reporter.error(node.name_span, f"table '{node.name}' has entries but no key")
             return

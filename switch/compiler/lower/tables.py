@@ -140,6 +140,8 @@ class TableLowering(LoweringPart):
         table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
         table.keys = [self._key(key, env) for key in node.keys]
+        if not table.hidden:
+            self._distinct_keys(node, table)
         table.actions = [
             ir.ActionChoice(self.action_of(reference, env), reference.annotations)
             for reference in node.actions
@@ -187,6 +189,20 @@ class TableLowering(LoweringPart):
             name, key.match_kind, self._key_field(key, env), scalar_width(kind) or 0, kind,
             key.annotations,
         )  # fmt: skip
+
+    def _distinct_keys(self, node: syntax.TableDeclaration, table: ir.LoweredTable) -> None:
+        """Report keys that the control plane could not tell apart."""
+        seen: set[str] = set()
+        for key, lowered in zip(node.keys, table.keys, strict=True):
+            if lowered.match_kind == "selector":
+                continue
+            self.shared.reporter.error_if(
+                lowered.name in seen,
+                key.span,
+                f"not supported: two keys of table '{node.name}' have the name '{lowered.name}' "
+                "(P4Runtime); give one another by @name",
+            )
+            seen.add(lowered.name)
 
     def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.HeaderField:
         """Return the field to match on: the key itself, or a variable that it is put into."""

@@ -6,6 +6,8 @@ from weft.switch.compiler.raw_token import RawToken
 
 OF_ONE_STRING = ("name", "deprecated", "noWarn")
 """Annotations that take one string, in round brackets."""
+_ONCE = ("name", "hidden")
+"""Annotations of which an element has one at most."""
 _OF_PAIRS = ("pkginfo", "platform_property")
 _OF_NOTHING = (
     "atomic", "defaultonly", "hidden", "noSideEffects", "optional", "pure", "tableonly",
@@ -23,6 +25,11 @@ def check_annotations(tokens: list[RawToken], reporter: Reporter) -> None:
         if token.bracket == "[":
             _check_structured(token, reporter)
         _check_shared_keys(token, element, reporter)
+        reporter.error_if(
+            token.text in _ONCE and any(other.text == token.text for other in element),
+            token.span,
+            f"@{token.text} stands twice on one element",
+        )
         for other in element:
             if other.text == token.text and "[" in (other.bracket, token.bracket):
                 twice = other.bracket == token.bracket
@@ -38,9 +45,10 @@ def check_annotations(tokens: list[RawToken], reporter: Reporter) -> None:
 def _check_brackets(token: RawToken, reporter: Reporter) -> None:
     kinds = [item.kind for item in token.body]
     reporter.error_if(
-        token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]),
+        token.text == "id"
+        and (token.bracket != "(" or kinds != ["INTEGER"] or token.body[0].text == "0"),
         token.span,
-        "@id takes one number in round brackets, like @id(1)",
+        "@id takes one number in round brackets, at least 1, like @id(1)",
     )
     reporter.error_if(
         token.text == "name" and [item.text for item in token.body] == ['""'],

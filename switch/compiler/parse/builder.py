@@ -240,7 +240,7 @@ def _instantiation(c: Children) -> syntax.Instantiation:
     body = [list(items) for items in plain_items(c)]
     reference = take(c, syntax.TypeReference)[0]
     return syntax.Instantiation(
-        *declared(c), reference, take(c, syntax.Argument), body[0] if body else []
+        *declared(c), reference, take(c, syntax.Argument), body[0] if body else None
     )
 
 
@@ -360,6 +360,7 @@ def _table(c: Children) -> syntax.TableDeclaration:
         match item:
             case Keys():
                 table.keys += item
+                table.entries_first = "entries" in given
             case Actions():
                 table.actions += item
                 table.has_actions = True

@@ -66,6 +66,7 @@ class TableDeclaration(Declaration):
     properties: dict[str, Property]
     has_actions: bool = field(default=False, init=False)
     default_action_first: bool = field(default=False, init=False)  # before the list of actions
+    entries_first: bool = field(default=False, init=False)  # before the key
     repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
     no_action: ActionDeclaration | None = field(

@@ -59,7 +59,7 @@ class Instantiation(Declaration):
 
     reference: TypeReference
     arguments: list[Argument]
-    initializer: list[SyntaxNode]
+    initializer: list[SyntaxNode] | None  # None where there are no braces
     call: CallExpression | None = field(default=None, init=False)  # checker
 
 

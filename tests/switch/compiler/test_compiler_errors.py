@@ -417,6 +417,14 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "two tables have the name 'I.x' (the first at line",
         ),
         (
+            {
+                "locals": "table t { key = { hdr.h.a: exact; hdr.h.a: ternary; }"
+                " actions = { NoAction; } }",
+                "ingress": "t.apply();",
+            },
+            "not supported: two keys of table 't' have the name 'hdr.h.a' (P4Runtime)",
+        ),
+        (
             {"ingress": "register<bit<8>>(2) r; r.write(0, 1);"},
             "syntax error at '(': expected '.', '[', a name or a type; an instance is declared in a"
             " control or parser, before its code",
