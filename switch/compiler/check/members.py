@@ -133,6 +133,10 @@ class MemberChecker:
         node.index = self.check(node.index, scope)
         kind = resolved(type_of(node.base))
         numeric(self.reporter, node.index, "an index")
+        if isinstance(node.index.type, NewType):
+            raise self.reporter.fail(
+                node.index.span, f"an index must be a number: cast this {node.index.type} to one"
+            )
         position = node.index.constant
         if isinstance(kind, TupleType):
             if not isinstance(position, int) or not 0 <= position < len(kind.elements):

@@ -476,9 +476,12 @@ def _castable(source: Type, target: Type) -> bool:
     """Return whether a cast is allowed (specification, section "Explicit casts")."""
     if source == target:
         return scalar_width(target) is not None or isinstance(target, (StructType, IntegerType))
+    if isinstance(target, NewType) and isinstance(source, IntegerType):
+        return _castable(source, resolved(target))
     if isinstance(source, NewType) or isinstance(target, NewType):
-        left, right = resolved(source), resolved(target)
-        return (left == right or isinstance(left, IntegerType)) and _castable(left, right)
+        return getattr(target, "underlying", None) == source or (
+            isinstance(source, NewType) and source.underlying == target
+        )
     left, right = base_type(source), base_type(target)
     if SerializableEnumType in (type(source), type(target)) and not (
         left == right or isinstance(source, IntegerType)

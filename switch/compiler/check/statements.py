@@ -19,6 +19,7 @@ from weft.switch.compiler.types import (
     IntegerType,
     IntType,
     ListType,
+    NewType,
     StackType,
     Type,
     VarbitType,
@@ -255,8 +256,11 @@ class StatementChecker(ExpressionUser):
             seen.add(name)
 
     def _value_labels(self, node: syntax.SwitchStatement, kind: Type, scope: Scope) -> None:
-        if scalar_width(kind) is None or isinstance(
-            base_type(kind), (IntegerType, BoolType, VarbitType)
+        unfit = (IntegerType, BoolType, VarbitType)
+        if (
+            scalar_width(kind) is None
+            or isinstance(kind, NewType)
+            or (isinstance(base_type(kind), unfit))
         ):
             raise self.reporter.fail(
                 node.subject.span,
