@@ -448,7 +448,8 @@ def test_a_lab_of_netlab_is_what_it_says() -> None:
         host.name: [str(each) for each in host.interfaces[0].with_subnets] for host in network.hosts
     }
     assert addresses["h1"] == ["10.1.0.11/24"]
-    assert addresses["h-3"] == ["10.1.0.3/24", "2001:db8::1/64"]
+    assert addresses["h2"] == ["172.16.0.2/24"]  # of a pool, by its number among the nodes
+    assert addresses["h-3"] == ["10.1.0.3/24", "2001:db8::3/64"]
     assert {each.name: each.source.number for each in network.outward("s1")}["s1>h1"] == 4
     near, far, _ = network.links
     assert near.rate_bps == 20_000_000
@@ -464,7 +465,16 @@ def test_a_lab_of_netlab_is_what_it_says() -> None:
         ("memory", "memroy", ":8: nodes.h2.memroy: means nothing here (did you mean"),
         ("role: bridge", "role: router", ":11: nodes.s1.role: 'router': a node is a host, or"),
         ("s1-h2", "s1-h5", ":22: links[1].members[0]: there is no node 'h5'"),
-        ("s1-h2", "[s1, h1, h2]", "links[1].members[0]: it has 3 nodes"),
+        ("s1-h2", "{h1: , h2: , h-3: , bridge: h2}", "links[1].members[0].bridge: h2 is a host"),
+        ("s1-h2", "{s1: , h2: , pool: wan}", "links[1].members[0].pool: there is no pool 'wan'"),
+        ("provider: clab", "addressing.lan.ipv4: 10.0.0.0/33", ":2: addressing.lan.ipv4: '10.0.0"),
+        ("provider: clab", "addressing.lan.size: 4", "addressing.lan.size: means nothing here"),
+        ("provider: clab", "groups: {g: [h5]}", ":2: groups.g: there is no node 'h5'; there"),
+        ("provider: clab", "groups: {g: {members: [h1], port: 1}}", "groups.g.port: means nothing"),
+        ("provider: clab", "plugin: clone", ":2: plugin: 'clone' is no list of names"),
+        ("memory: 512", "clone.count: 2", "nodes.h2.clone: write plugin: [ node.clone ]"),
+        ("memory: 512", "id: 0", "nodes.h2.id: 0 is no number above 0"),
+        ("tc.delay: 5ms\n  tc: {jitter: 1, loss: 0.5}", "tc: 5ms", ".tc: '5ms' is no object"),
         ("s1-h2", "s1", "links[1].members[0]: it has 1 nodes"),
         ("bandwidth: 20000", "bandwidth: fast", ":18: links[0].bandwidth: 'fast' is no rate"),
         ("tc.delay: 5ms", "tc.corrupt: 1", "links[1].members[0].tc.corrupt: Weft has no such"),
@@ -489,3 +499,72 @@ def test_what_weft_has_not_of_netlab_is_refused_with_its_line(
     with pytest.raises(InputError) as refused:
         read_lab(path, Programs(PROGRAM))
     assert said in str(refused.value)
+
+
+NETLAB_POOLS = """
+name: pools
+defaults.device: linux
+plugin: [ node.clone ]
+addressing:
+  lan: { ipv4: 10.20.0.0/16, ipv6: "2001:db8:1::/48", prefix: 26 }
+  core: { ipv4: 10.30.0.0/16, prefix: 28, allocation: sequential }
+prefix:
+  one: { ipv4: 192.168.7.0/24 }
+  two: { pool: core }
+groups:
+  named: { members: [ "h*" ], role: host }
+  bridges: { members: [ br ], role: bridge, _auto_create: true }
+nodes:
+  h1:
+  h2: { id: 7 }
+  h3: { loopback: true }
+  x: { clone.count: 3 }
+  h4: { loopback: { ipv4: 10.99.0.1/32, ipv6: false } }
+links:
+- h1-h2
+- [ h1, h2, h3 ]
+- { h1: , h3: , prefix: one, mtu: 1400 }
+- { h2: , h3: , prefix: two }
+- { h2: , h4: , pool: core }
+- { h1: , x: }
+- { h3: { ipv4: 5 }, h4: , prefix: 10.7.0.0/29 }
+- { h3: , h4: , prefix: false }
+- { interfaces: [h1, h2], prefix: 10.8.0.0/30 }
+- { interfaces: [h3, h4], bridge: br }
+"""
+
+
+def test_nodes_of_netlab_have_the_addresses_that_netlab_gives_them(tmp_path: Path) -> None:
+    """They are those of ``netlab create`` (netlab 26.10), but for what follows of the bridge, which
+    its Linux devices cannot be."""
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
+    path = tmp_path / "topology.yml"
+    path.write_text(NETLAB_POOLS)
+    network = read_lab(path, Programs(PROGRAM))
+    found = {
+        host.name: [str(one) for each in host.interfaces for one in each.with_subnets]
+        for host in network.hosts
+    }
+    lan = "2001:db8:1"
+    assert found["h1"] == [
+        "10.20.0.1/26", f"{lan}::1/64", "10.20.0.65/26", f"{lan}:1::1/64", "192.168.7.1/24",
+        "10.8.0.1/30", "10.20.0.193/26", f"{lan}:3::1/64", "10.20.1.1/26", f"{lan}:4::1/64",
+        "10.20.1.65/26", f"{lan}:5::1/64",
+    ]  # fmt: skip
+    assert found["h2"][4:] == ["10.30.0.1/28", "10.30.0.17/28", "10.8.0.2/30"]
+    assert found["h3"] == [
+        "10.20.0.66/26", f"{lan}:1::2/64", "192.168.7.2/24", "10.30.0.2/28", "10.7.0.5/29",
+        "10.20.0.130/26", f"{lan}:2::2/64",
+    ]  # fmt: skip
+    assert found["h4"][:2] == ["10.30.0.18/28", "10.7.0.3/29"]
+    assert [found[f"x-0{each}"][0] for each in (1, 2, 3)] == [
+        "10.20.0.197/26", "10.20.1.6/26", "10.20.1.72/26",
+    ]  # fmt: skip
+    assert network.host("h3").commands == ("ip address add 10.0.0.2/32 dev lo",)
+    assert network.host("h4").commands == ("ip address add 10.99.0.1/32 dev lo",)
+    assert [each.name for each in network.switches] == ["br", "lan1"]
+    assert [each.name for each in network.links][1:4] == ["h1-lan1", "h2-lan1", "h3-lan1"]
+    (said,) = network.left_out
+    assert said.endswith("mtu is left out: it does nothing here")
+    with pytest.raises(InputError, match=r"links\[1\]: the file names no program for lan1: name"):
+        read_lab(path, Programs(by_switch={"br": PROGRAM}))

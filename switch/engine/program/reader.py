@@ -138,7 +138,7 @@ def _layout(type_name: str, entry: Json) -> list[Field]:
         f"header type {type_name!r} has more than one varbit field",
         ProgramError,
     )
-    most = 8 * entry.get("max_length", 0) - sum(field.width for field in fields)
+    most = 8 * (entry.get("max_length") or 0) - sum(field.width for field in fields)
     if any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS:
         raise ProgramError(
             f"header type {type_name!r} has a varbit field, "
