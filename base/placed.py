@@ -36,13 +36,14 @@ class PlacedDocument:
     """Dicts, lists and plain values."""
     lines: Mapping[str, int]
 
-    def wrong(self, place: str, message: str) -> InputError:
-        """Return an error that says where, and what is wrong there."""
-        return InputError(f"{self.at(place)}: {message}")
+    def wrong(self, place: str, message: str, at: str = "") -> InputError:
+        """Return an error that says where, and what is wrong there; its line is that of ``at``, if
+        that says more than the place."""
+        return InputError(f"{self.at(place, at)}: {message}")
 
-    def at(self, place: str) -> str:
-        """Return the file and the line of a place, and the place."""
-        line = self.line(place)
+    def at(self, place: str, within: str = "") -> str:
+        """Return the file and the line of a place, or of one within it, and the place."""
+        line = self.line(within or place)
         return ": ".join(filter(None, (f"{self.path}:{line}" if line else f"{self.path}", place)))
 
     def line(self, place: str) -> int:
@@ -53,8 +54,8 @@ class PlacedDocument:
 
     def typed(self, kind: type[T]) -> T:
         """Return what the document describes. Raises InputError with its place and line."""
-        for place, message in _other_fields(kind, self.content, ""):
-            raise self.wrong(place, message)
+        for place, field, message in _other_fields(kind, self.content, ""):
+            raise self.wrong(place, message, at=field)
         try:
             return documents.read(kind, self.content)
         except documents.Damage as damage:
@@ -142,8 +143,9 @@ def _begins(text: str, place: str) -> bool:
     return text.startswith(place) and not re.match(r"[\w-]", text[len(place) :])
 
 
-def _other_fields(kind: Any, value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Yield the place of each object that has other fields than its type, and what is wrong."""
+def _other_fields(kind: Any, value: Any, place: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the place of each object that has other fields than its type, that of the field, and
+    what is wrong."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if not isinstance(value, Mapping):
             return
@@ -154,10 +156,15 @@ def _other_fields(kind: Any, value: Any, place: str) -> Iterator[tuple[str, str]
                 yield from _other_fields(hints[fields[key].name], inner, inside(place, key))
                 continue
             near = did_you_mean(key, fields)
-            yield place, f"{key!r} means nothing here{near}; there may be {', '.join(fields)}"
+            valid = ", ".join(fields)
+            yield (
+                place,
+                inside(place, key),
+                f"{key!r} means nothing here{near}; there may be {valid}",
+            )
         for name, field in fields.items():
             if field.required and name not in value:
-                yield place, f"{name} is missing"
+                yield place, place, f"{name} is missing"
         return
     arguments = get_args(kind)
     if get_origin(kind) is dict and isinstance(value, Mapping):

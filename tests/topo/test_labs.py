@@ -87,7 +87,7 @@ def test_entries_and_programs_are_looked_for_in_the_folder_above_too(tmp_path: P
     [
         (
             lambda topology: topology["hosts"]["h1"].update(ipv4="10.1.1.1"),
-            ":3: hosts.h1: 'ipv4' means nothing here (did you mean ip?); there may be ip, mac, "
+            ":10: hosts.h1: 'ipv4' means nothing here (did you mean ip?); there may be ip, mac, "
             "commands",
         ),
         (lambda topology: topology["hosts"]["h1"].pop("mac"), ":3: hosts.h1: mac is missing"),
@@ -396,6 +396,8 @@ def test_a_lab_of_containerlab_is_what_it_says() -> None:
         ("kind: linux\n      exec", "kind: nokia_srlinux\n      exec",
          ":7: topology.nodes.h1: kind 'nokia_srlinux': Weft has Linux hosts and P4 switches, of "
          "the kinds linux, bridge, ovs-bridge"),
+        ("10.1.2.2/24", "10.1.1.1/24", ":16: topology.nodes.h2: exec 'ip addr add 10.1.1.1/24 dev "
+         "eth1': h1 has the address 10.1.1.1 already"),
         ("binds:", "startup-config:", ":19: topology.nodes.h2.startup-config: 'startup-config'"),
         ('"s1:eth1"]', '"s2:eth1"]', "topology.links[0]: 's2:eth1': there is no node 's2'"),
         ('"s1:eth1"]', '"s1"]', "topology.links[0]: 's1' names no interface: write s1:eth1"),

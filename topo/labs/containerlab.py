@@ -19,6 +19,10 @@ SWITCH_IMAGE = re.compile(r"behavioral-model|bmv2|simple_switch|stratum")
 PROGRAM, ENTRIES = "weft.program", "weft.entries"
 """Labels by which a node names its P4 program, which makes it a switch, and its files of
 entries."""
+_ADDRESS = re.compile(
+    r"\bip\s+(?:-\S+\s+)*a(?:ddress|ddr|)\s+(?:add|a|replace|change)\s+([0-9a-fA-F.:]+)"
+)
+"""A command that gives an interface an address."""
 _PORT = re.compile(r".*?([1-9][0-9]{0,2})")
 """A switch's interface, whose last number is that of its port."""
 NODE_FIELDS = ("kind", "group", "exec", "labels")
@@ -75,6 +79,7 @@ class Containerlab:
         ]
         hosts = [name for name in nodes if name not in switches]
         check_switches(document, programs, switches)
+        _check_addresses(document, nodes, hosts)
         links = [
             _link(document, found.topology, index, switches)
             for index in range(len(found.topology.links))
@@ -132,6 +137,24 @@ def _node(
     merged["exec"] = [line for layer in layers for line in _texts(document, place, layer)]
     merged["kind"] = kind
     return merged
+
+
+def _check_addresses(
+    document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]], hosts: list[str]
+) -> None:
+    """Raise InputError where commands give one address to two hosts."""
+    had: dict[str, str] = {}
+    for name in hosts:
+        for index, line in enumerate(nodes[name]["exec"]):
+            given = _ADDRESS.search(line)
+            other = had.setdefault(given[1].lower(), name) if given else name
+            if given and other != name:
+                place = f"topology.nodes.{name}"
+                raise document.wrong(
+                    place,
+                    f"exec {shown(line)}: {other} has the address {given[1]} already",
+                    at=f"{place}.exec[{index}]",
+                )
 
 
 def _texts(document: PlacedDocument, place: str, layer: Mapping[str, Any]) -> list[str]:

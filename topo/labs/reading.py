@@ -1,6 +1,7 @@
 """How network files of other tools are read, whichever format they are in."""
 
 import os
+import re
 from pathlib import Path
 
 from weft.base.errors import InputError
@@ -17,6 +18,9 @@ from weft.topo.wiring import topology_of
 
 FORMATS: tuple[LabFormat, ...] = (Containerlab(), Netlab(), Tutorials(), P4Utils())
 """All formats, in the order in which they are tried."""
+_NODE = re.compile(r"(?:host|switch) '([^']+)'")
+_NODES = ("hosts", "switches", "nodes", "topology.nodes", "topology.hosts", "topology.switches")
+"""Where formats have their nodes."""
 
 
 def is_lab(path: object) -> bool:
@@ -51,9 +55,13 @@ def read_lab(path: str | os.PathLike[str], programs: Programs | None = None) -> 
 
 
 def _placed(message: str, document: PlacedDocument, format_: LabFormat) -> InputError:
-    """Return an error of the network that was described, with the line of the link that it is
-    about."""
+    """Return an error of the network that was described, with the line of the link or node that
+    it is about."""
     said = message.removeprefix(f"{document.path}: ")
+    node = _NODE.match(said)
+    for place in (f"{each}.{node[1]}" for each in _NODES) if node else ():
+        if place in document.lines:
+            return InputError(f"{document.path}:{document.lines[place]}: {said}")
     if said.startswith("links["):
         line = document.line(f"{format_.links}{said.removeprefix('links')}")
         return InputError(f"{document.path}:{line}: {said}")
