@@ -369,7 +369,7 @@ def test_a_name_that_needs_quotes_has_them_in_a_file(tmp_path: Path) -> None:
         network_text(weft.single(2), tmp_path)
 
 
-def test_a_lab_of_containerlab_is_what_it_says() -> None:
+def test_a_lab_of_containerlab_is_what_it_says(tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'weft[labs]'")
     network = read_lab(CLAB / "small.clab.yml")
     assert [host.name for host in network.hosts] == ["h1", "h2"]
@@ -386,6 +386,17 @@ def test_a_lab_of_containerlab_is_what_it_says() -> None:
     }  # fmt: skip
     (said,) = network.left_out
     assert said.startswith(f"{CLAB / 'small.clab.yml'}:14: topology.nodes.h2: binds is left out")
+    path = tmp_path / "small.clab.yml"
+    text = (CLAB / "small.clab.yml").read_text().replace("../../stf/", "")
+    text = text.replace('"s1:eth1"]', '"s1:eth1"]\n      ipv4: [10.1.1.1/24]\n      mtu: 1500')
+    path.write_text(text.replace("10.1.2.2/24", "10.1.1.1/24"))
+    for file in (CLAB / "s1-commands.txt", PROGRAM):
+        shutil.copy(file, tmp_path)
+    network = read_lab(path)
+    assert (network.host("h1").ip, network.host("h2").ip) == ("10.1.1.1", "")
+    _, of_link, twice = network.left_out
+    assert of_link.endswith("topology.links[0]: mtu is left out: it does nothing here")
+    assert twice.endswith("h2 is given 10.1.1.1, which h1 is given, too (line 7)")
     other = read_lab(CLAB / "small.clab.yml", Programs(by_switch={"h2": PROGRAM}))
     assert [each.name for each in other.switches] == ["h2", "s1"]
 
@@ -408,6 +419,13 @@ def test_a_lab_of_containerlab_is_what_it_says() -> None:
         ("labels: {", "labels: {other: 1}\n      ports: {",
          "topology.nodes.s1: the file names no program for s1: name one for all such switches"),
         ("&gateway", "", ""),
+        ('mac: "08:00:00:00:02:02"', "ipv4: 10.1.2.2",
+         "topology.links[1].ipv4: '10.1.2.2' is no address of ipv4 with its prefix length"),
+        ('mac: "08:00:00:00:02:02"', "ip: 10.1.2.2/24", "topology.links[1]: 'ip' of h2 means no"),
+        ('"s1:eth1"]', '"s1:eth1"]\n      ipv6: 10.1.1.1/24', "topology.links[0].ipv6: '10.1.1.1"),
+        ('"s1:eth1"]', '"s1:eth1"]\n      mtus: 9', "topology.links[0].mtus: 'mtus' means nothing"),
+        ('"s1:eth1"]', '"s1:eth1"]\n    - endpoints: ["h1:eth1", "s1:eth3"]',
+         "links[1] (h1-s1)"),
     ],
 )  # fmt: skip
 def test_what_weft_has_not_of_containerlab_is_refused_with_its_line(

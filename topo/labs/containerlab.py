@@ -1,7 +1,8 @@
 """The labs of containerlab: ``NAME.clab.yml`` with Linux nodes, bridges and P4 switches."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_interface
 from typing import Any
 
 import msgspec
@@ -30,9 +31,17 @@ LEFT_OUT = (
     "image", "image-pull-policy", "binds", "env", "env-files", "ports", "cmd", "entrypoint",
     "mgmt-ipv4", "mgmt-ipv6", "network-mode", "memory", "cpu", "cpu-set", "user", "restart-policy",
     "stages", "healthcheck", "dns", "position", "sysctls", "cap-add", "devices", "auto-remove",
-    "startup-delay", "publish", "type",
+    "startup-delay", "publish", "type", "aliases", "certificate", "cgroup-parent", "cgroupns-mode",
+    "credentials", "extras", "hostname", "license", "link-apply-mode", "pid-mode", "privileged",
+    "runtime", "security-opts", "shm-size", "tmpfs", "volumes",
 )  # fmt: skip
 """What of a node does nothing: hosts are namespaces of this machine, with its files."""
+LINK_FIELDS = ("endpoints", "type", "ipv4", "ipv6", "mtu", "labels", "vars")
+LINK_LEFT_OUT = ("mtu", "labels", "vars")
+FAMILIES = ("ipv4", "ipv6")
+END_FIELDS = ("node", "interface", "mac", *FAMILIES, "vars")
+_GIVEN = re.compile(r"\bip\s+(?:-\S+\s+)*a[a-z]*\s+(?:add|replace)\s+([0-9a-fA-F.:]+)/?")
+"""An address in a command that gives it to an interface."""
 
 
 class LabTopology(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,7 +112,7 @@ class Containerlab:
             entries=entries,
             commands={name: nodes[name]["exec"] for name in hosts if nodes[name].get("exec")},
             links=links,
-            left_out=_left_out(document, nodes),
+            left_out=[*_left_out(document, nodes, found.topology.links), *_twice(document, nodes)],
         )  # fmt: skip
 
 
@@ -177,8 +186,10 @@ def _is_switch(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _left_out(document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each field that nodes have and that does nothing."""
+def _left_out(
+    document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]], links: list[Any]
+) -> list[str]:
+    """Return a line for each field that nodes or links have and that does nothing."""
     fields = dict.fromkeys(
         field for node in nodes.values() for field in node if field in LEFT_OUT and field != "image"
     )
@@ -189,7 +200,26 @@ def _left_out(document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]]) 
             f"{document.at(f'topology.nodes.{names[0]}')}: {field} is left out (of "
             f"{', '.join(names)}): hosts are namespaces of this machine, with its own files"
         )
-    return said
+    return said + [
+        f"{document.at(f'topology.links[{index}]')}: {field} is left out: it does nothing here"
+        for index, link in enumerate(links)
+        for field in LINK_LEFT_OUT
+        if field in link
+    ]
+
+
+def _twice(document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each address that commands give to several nodes."""
+    first: dict[str, str] = {}
+    for name, node in nodes.items():
+        for address in dict.fromkeys(
+            each for line in node["exec"] for each in _GIVEN.findall(line)
+        ):
+            if (other := first.setdefault(address, name)) != name:
+                yield (
+                    f"{document.at(f'topology.nodes.{name}')}: {name} is given {address}, which "
+                    f"{other} is given, too (line {document.line(f'topology.nodes.{other}')})"
+                )
 
 
 def _link(
@@ -201,9 +231,11 @@ def _link(
     if not isinstance(ends, list) or len(ends) != 2:
         raise document.wrong(place, 'a link is { endpoints: ["NODE:INTERFACE", "NODE:INTERFACE"] }')
     for field in given:
-        if field not in ("endpoints", "type", "mtu", "labels", "vars"):
+        if field not in LINK_FIELDS:
             raise document.wrong(
-                f"{place}.{field}", f"{field!r} means nothing here; a link has endpoints"
+                f"{place}.{field}",
+                f"{field!r} means nothing here{did_you_mean(field, LINK_FIELDS)}; a link has "
+                f"{', '.join(LINK_FIELDS)}",
             )
     if given.get("type", "veth") != "veth":
         raise document.wrong(
@@ -211,19 +243,48 @@ def _link(
         )
     link = LinkDocument()
     names = []
-    for end in ends:
+    for number, end in enumerate(ends):
         name, interface, mac = _end(document, topology, place, end)
+        addresses = [*_addresses(document, place, given, number)]
         names.append(name)
         if name in switches:
             found = _PORT.fullmatch(interface)
             if found is not None:
                 link.ports[name] = int(found[1])
             continue
-        for field, value in (("ip", NO_ADDRESS), ("interface", interface), ("mac", mac)):
+        values = {"ip": addresses or NO_ADDRESS, "interface": interface, "mac": mac}
+        for field, value in values.items():
             if value:
                 setattr(link, field, {**(getattr(link, field) or {}), name: value})
     link.ends = names[0], names[1]
     return link
+
+
+def _addresses(
+    document: PlacedDocument, place: str, link: Mapping[str, Any], number: int
+) -> Iterator[str]:
+    """Yield the addresses of one of a link's ends: its own, or its part of the link's."""
+    end = link["endpoints"][number]
+    for family in FAMILIES:
+        both = link.get(family, ["", ""])
+        if not isinstance(both, list) or len(both) > 2:
+            raise document.wrong(
+                f"{place}.{family}", f"{shown(both)}: write a list, of an address for each end"
+            )
+        value = end.get(family) if isinstance(end, dict) else None
+        value = value or (both[number] if number < len(both) else "")
+        if not value:
+            continue
+        try:
+            fits = f"ipv{ip_interface(value).version}" == family and "/" in str(value)
+        except ValueError:
+            fits = False
+        if not fits:
+            raise document.wrong(
+                f"{place}.{family}",
+                f"{shown(value)} is no address of {family} with its prefix length",
+            )
+        yield str(value)
 
 
 def _end(
@@ -235,6 +296,13 @@ def _end(
         name, _, interface = end.partition(":")
     elif isinstance(end, dict):
         name, interface, mac = (str(end.get(key, "")) for key in ("node", "interface", "mac"))
+        for field in end:
+            if field not in END_FIELDS:
+                raise document.wrong(
+                    place,
+                    f"{field!r} of {name} means nothing here{did_you_mean(field, END_FIELDS)}; "
+                    f"there may be {', '.join(END_FIELDS)}",
+                )
     if name not in topology.nodes:
         raise document.wrong(
             place,
