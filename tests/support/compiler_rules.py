@@ -47,6 +47,16 @@ _FRAMES = {
     ),
 }  # fmt: skip
 """What a text stands in; nothing of it is reached from a ``main``."""
+_OTHER_PLACES = {
+    "function": ("void f(inout headers_t hdr, inout s_t meta) {", "}"),
+    "generic function": ("void f<T>(inout headers_t hdr, inout s_t meta, in T t) {", "}"),
+    "action": (f"{_CONTROL[0]} action unused() {{", "} apply { } }"),
+    "state": (f"{_PARSER[0]} state start {{ transition accept; }} state unreached {{",
+              "transition accept; } }"),
+    "code behind a return": (f"{_CONTROL[0]} apply {{ return; {{", "} } }"),
+    "case": (f"{_CONTROL[0]} apply {{ switch (meta.x) {{ 1: {{", "} } } }"),
+}  # fmt: skip
+"""Where else the statements of an apply block may stand."""
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,9 +95,18 @@ def rules() -> dict[str, list[Rule]]:
     }
 
 
+def elsewhere(rule: Rule, number: int) -> Iterator[Part]:
+    """Yield what keeps a rule on statements, and then what breaks it, in another place than the
+    apply block that the rule names: one for each number, if the rule holds there."""
+    if rule.frame == "apply":
+        place = [*_OTHER_PLACES][number % len(_OTHER_PLACES)]
+        yield Part(place, rule.accept)
+        yield from (Part(place, item) for item in rule.reject if isinstance(item, str))
+
+
 def program(part: Part) -> str:
     """A whole program."""
-    before, behind = _FRAMES[part.frame]
+    before, behind = (_FRAMES | _OTHER_PLACES)[part.frame]
     return f"{_BEFORE}{before} {part.text} {behind}\n"
 
 

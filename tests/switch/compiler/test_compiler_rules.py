@@ -13,6 +13,7 @@ from tests.support.compiler_rules import (
     Part,
     Rule,
     check,
+    elsewhere,
     page,
     program,
     rules,
@@ -30,6 +31,21 @@ def test_what_keeps_a_rule_is_taken_and_what_breaks_it_is_refused(
     assert check(source, program(Part(rule.frame, rule.accept))) == [], rule.accept
     taken = [part.text for part in rule.refused() if not check(source, program(part))]
     assert taken == [], rule.text
+
+
+STATEMENTS = [rule for items in rules().values() for rule in items if rule.frame == "apply"]
+
+
+@pytest.mark.parametrize("number", range(len(STATEMENTS)))
+def test_a_rule_holds_in_functions_actions_and_states_and_in_what_is_never_run(
+    tmp_path: Path, number: int
+) -> None:
+    source = tmp_path / "program.p4"
+    keeps, *breaks = elsewhere(STATEMENTS[number], number)
+    if check(source, program(keeps)):
+        return  # a state has no switch, a generic function no variables of all types
+    taken = [part for part in breaks if not check(source, program(part))]
+    assert taken == []
 
 
 def test_every_rule_has_its_programs_and_a_module_that_checks_it() -> None:
