@@ -21,7 +21,6 @@ from weft.switch.commands.joining import Joinable, join
 from weft.switch.commands.switch_control import ControlSocket
 from weft.switch.commands.switch_log import ProcessLog, SwitchLog, TraceLines
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_switches
-from weft.switch.engine.architectures.registry import architecture_in
 from weft.switch.engine.program.errors import ProgramError
 from weft.switch.realtime.config import PortConfig, ProcessConfig, config_of
 
@@ -124,6 +123,7 @@ def _program_text(options: SwitchOptions) -> str | None:
     if options.program is None:
         return None
     from weft.switch.commands.stf import load_program
+    from weft.switch.engine.architectures.registry import architecture_in
 
     text = load_program(options.program, options.include, macros(options.defines))
     if options.architecture is not None and options.architecture != architecture_in(text):
