@@ -121,6 +121,26 @@ def test_multicast_mirroring_and_profiles(
     assert "mgrp" not in capsys.readouterr().out
 
 
+def test_what_p4_utils_has_of_a_switch_is_there_or_refused_by_name(
+    thrift: SimpleSwitchThriftAPI, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thrift.mc_node_create(1, [2], lags=[3])
+    thrift.mc_set_lag_membership(3, [4, 5])
+    assert "Setting lag membership: 3 <- 110000" in capsys.readouterr().out
+    assert "TheIngress.selector_profile" in thrift.get_action_profs()
+    assert thrift.get_custom_crc_calcs() == {}
+    thrift.set_crc32_parameters("calc", 0x04C11DB7, 0xFFFFFFFF, 0xFFFFFFFF, True, True)
+    thrift.port_add("veth0", 3)
+    thrift.serialize_state("state")
+    said = capsys.readouterr().out
+    for why in ("Invalid crc32_custom name (calc)", "those that it was started with", "its state"):
+        assert why in said
+    with pytest.raises(AttributeError, match=r"has no 'table_ad' \(did you mean table_add\?\)"):
+        thrift.table_ad  # noqa: B018
+    with pytest.raises(AttributeError, match="has no 'get_res'"):
+        thrift.get_res  # noqa: B018
+
+
 def test_p4runtime_api(session: Session, p4runtime: SimpleSwitchP4RuntimeAPI) -> None:
     assert p4runtime.table_add("exact_table", "send", ["1", "2"], ["3"], pkts=4, byts=50)
     assert p4runtime.direct_counter_read("hits", ["1", "2"]) == (50, 4)
