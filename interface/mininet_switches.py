@@ -35,10 +35,12 @@ class P4Host(Host):
             self.cmd(f"sysctl -w net.ipv6.conf.{where}.disable_ipv6=1")
         return configured
 
-    def describe(self) -> None:
-        """Print the host's interface and addresses."""
+    def describe(self, sw_addr: str | None = None, sw_mac: str | None = None) -> None:
+        """Print the host's interface and addresses, and those of its gateway, if they are given."""
         interface = self.defaultIntf()
         print(f"{self.name}: {interface.name}\t{interface.IP()}\t{interface.MAC()}")
+        if sw_addr is not None or sw_mac is not None:
+            print(f"{self.name}: gateway\t{sw_addr}\t{sw_mac}")
 
 
 class P4Switch(Switch):

@@ -47,6 +47,8 @@ def test_a_mininet_scripts_switches_are_one_process_that_dies_with_it(tmp_path: 
         "switch s9: switch='ovs' is none of: weft, bmv2",
         "switch s9: grpc_port=1048576: a whole number, 0 to 65535",
     ]
+    own = f"h1: eth0\t10.0.0.1\t{seen['mac']}\n"
+    assert seen["described"] == f"{own}{own}h1: gateway\t10.0.0.254\t02:00:00:00:00:fe\n"
     assert "cannot listen on 127.0.0.1:50051" in seen["occupied"]
     for number, log in enumerate(seen["logs"]):
         assert f"P4Runtime: device {number} on 127.0.0.1:5005{number + 1}\n" in log

@@ -10,6 +10,8 @@ import json
 import signal
 import socket
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from mininet.link import Link
@@ -47,6 +49,7 @@ def main(program: str, folder: str) -> None:
     seen = {
         "numbers": [(each.device_id, each.grpc_port) for each in (s1, s2, s3)],
         "host": h1.defaultIntf().name,
+        "mac": h1.MAC(),
         "lost": net.ping([h1, h2]),
         "processes": len(children()),
     }
@@ -70,6 +73,10 @@ def main(program: str, folder: str) -> None:
         s3.start([])
     except RunError as error:
         seen["occupied"] = str(error)
+    with redirect_stdout(StringIO()) as described:
+        h1.describe()
+        h1.describe("10.0.0.254", "02:00:00:00:00:fe")
+    seen["described"] = described.getvalue()
     seen["logs"] = [Path(f"{folder}/s{number}.log").read_text() for number in (1, 2)]
     seen["left"] = children()
     print(json.dumps(seen), flush=True)
