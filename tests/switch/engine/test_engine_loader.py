@@ -92,6 +92,13 @@ def test_text_that_is_no_program_is_refused(text: str) -> None:
     assert load(text) is None
 
 
+def test_a_length_that_p4cs_older_json_leaves_open_is_none() -> None:
+    document = json.loads(router())
+    for each in document["header_types"]:
+        each.update(length_exp=None, max_length=None)
+    assert load(json.dumps(document)) == load(router())
+
+
 def test_a_programs_names_cannot_become_code() -> None:
     evil = '"""\nraise SystemExit\n"""#\\'
     text = router()
