@@ -389,14 +389,13 @@ def test_a_lab_of_containerlab_is_what_it_says(tmp_path: Path) -> None:
     path = tmp_path / "small.clab.yml"
     text = (CLAB / "small.clab.yml").read_text().replace("../../stf/", "")
     text = text.replace('"s1:eth1"]', '"s1:eth1"]\n      ipv4: [10.1.1.1/24]\n      mtu: 1500')
-    path.write_text(text.replace("10.1.2.2/24", "10.1.1.1/24"))
+    path.write_text(text)
     for file in (CLAB / "s1-commands.txt", PROGRAM):
         shutil.copy(file, tmp_path)
     network = read_lab(path)
     assert (network.host("h1").ip, network.host("h2").ip) == ("10.1.1.1", "")
-    _, of_link, twice = network.left_out
+    _, of_link = network.left_out
     assert of_link.endswith("topology.links[0]: mtu is left out: it does nothing here")
-    assert twice.endswith("h2 is given 10.1.1.1, which h1 is given, too (line 7)")
     other = read_lab(CLAB / "small.clab.yml", Programs(by_switch={"h2": PROGRAM}))
     assert [each.name for each in other.switches] == ["h2", "s1"]
 

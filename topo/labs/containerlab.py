@@ -40,8 +40,6 @@ LINK_FIELDS = ("endpoints", "type", "ipv4", "ipv6", "mtu", "labels", "vars")
 LINK_LEFT_OUT = ("mtu", "labels", "vars")
 FAMILIES = ("ipv4", "ipv6")
 END_FIELDS = ("node", "interface", "mac", *FAMILIES, "vars")
-_GIVEN = re.compile(r"\bip\s+(?:-\S+\s+)*a[a-z]*\s+(?:add|replace)\s+([0-9a-fA-F.:]+)/?")
-"""An address in a command that gives it to an interface."""
 
 
 class LabTopology(msgspec.Struct, forbid_unknown_fields=True):
@@ -112,7 +110,7 @@ class Containerlab:
             entries=entries,
             commands={name: nodes[name]["exec"] for name in hosts if nodes[name].get("exec")},
             links=links,
-            left_out=[*_left_out(document, nodes, found.topology.links), *_twice(document, nodes)],
+            left_out=_left_out(document, nodes, found.topology.links),
         )  # fmt: skip
 
 
@@ -206,20 +204,6 @@ def _left_out(
         for field in LINK_LEFT_OUT
         if field in link
     ]
-
-
-def _twice(document: PlacedDocument, nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line for each address that commands give to several nodes."""
-    first: dict[str, str] = {}
-    for name, node in nodes.items():
-        for address in dict.fromkeys(
-            each for line in node["exec"] for each in _GIVEN.findall(line)
-        ):
-            if (other := first.setdefault(address, name)) != name:
-                yield (
-                    f"{document.at(f'topology.nodes.{name}')}: {name} is given {address}, which "
-                    f"{other} is given, too (line {document.line(f'topology.nodes.{other}')})"
-                )
 
 
 def _link(
