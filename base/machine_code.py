@@ -67,13 +67,13 @@ class Library:
 
         Raises Unsuitable if it wants something that is not in this process.
         """
-        builder = llvm.JITLibraryBuilder().add_object_img(self.code).add_current_process()
+        builder = llvm().JITLibraryBuilder().add_object_img(self.code).add_current_process()
         abort = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
         for name in _NOT_CALLED:
             builder.import_symbol(name, abort)
         for symbol, _ in self.functions.values():
             builder.export_symbol(symbol)
-        engine = llvm.create_lljit_compiler(target_machine(), suppress_errors=True)
+        engine = llvm().create_lljit_compiler(target_machine(), suppress_errors=True)
         try:
             tracker = builder.link(engine, "weft")
         except RuntimeError as error:
@@ -88,9 +88,9 @@ _loaded: list[Any] = []
 
 def target_machine() -> Any:
     """Return what LLVM makes code for: this machine."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    llvm().initialize_native_target()
+    llvm().initialize_native_asmprinter()
+    target = llvm().Target.from_triple(llvm().get_process_triple())
     return target.create_target_machine(opt=2, jit=True)
 
 

@@ -26,7 +26,7 @@ from weft.base.machine_code import (
     target_machine,
 )
 from weft.base.numba_functions import functions_kept
-from weft.base.processors import llvm
+from weft.base.processors import llvm as load_llvm
 
 wake()
 numba: Any = import_module("numba")
@@ -39,6 +39,7 @@ runtime: Any = import_module("numba.core.runtime").rtsys
 target: Any = import_module("numba.core.registry").cpu_target
 compiler_lock: Any = import_module("numba.core.compiler_lock").global_compiler_lock
 ir: Any = import_module("llvmlite.ir")
+llvm: Any = load_llvm()
 WORD = ir.IntType(64)
 
 

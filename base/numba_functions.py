@@ -118,7 +118,7 @@ class _Kept:
         with suppress(Exception):  # what it calls is another by now: it is made again
             described, signature, code, calls = kept
             library = _program.parts.create_library(described.qualname)
-            library._final_module = llvm.parse_bitcode(code)
+            library._final_module = llvm().parse_bitcode(code)
             library._linking_libraries = [self._library(call) for call in calls]
             library._finalized = True
             self._note(library, described, signature)

@@ -12,10 +12,14 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
-
 _OF_NO_CONCERN = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 """Settings of numba that change no code."""
+
+
+@cache
+def llvm() -> Any:
+    """Return LLVM, which is loaded where it is first wanted; its stubs do not say all it has."""
+    return import_module("llvmlite.binding")
 
 
 class Level(NamedTuple):
@@ -51,7 +55,7 @@ def levels() -> tuple[Level, ...]:
 def levels_met() -> tuple[Level, ...]:
     """Return the levels whose code this processor runs: the highest first. None, where numba is
     told to make other code than it would by itself."""
-    has = {name for name, there in llvm.get_host_cpu_features().items() if there}
+    has = {name for name, there in llvm().get_host_cpu_features().items() if there}
     return () if _settings() else tuple(level for level in levels() if level.has <= has)
 
 
@@ -60,15 +64,15 @@ def may_use(instructions: str) -> bool:
     name of them."""
     if os.environ.get("NUMBA_CPU_NAME") or os.environ.get("NUMBA_CPU_FEATURES"):
         return f"+{instructions}" in os.environ.get("NUMBA_CPU_FEATURES", "").split(",")
-    return bool(llvm.get_host_cpu_features().get(instructions))
+    return bool(llvm().get_host_cpu_features().get(instructions))
 
 
 @cache
 def processor() -> str:
     """Return a digest of what code is made for and by: the processor, numba, and its settings."""
-    features = llvm.get_host_cpu_features().flatten()
+    features = llvm().get_host_cpu_features().flatten()
     made_by = version("numba"), version("llvmlite"), platform.python_version()
-    made_for = (llvm.get_process_triple(), llvm.get_host_cpu_name(), features, _settings())
+    made_for = (llvm().get_process_triple(), llvm().get_host_cpu_name(), features, _settings())
     return hashlib.sha256(repr((made_by, made_for)).encode()).hexdigest()[:12]
 
 

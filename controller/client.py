@@ -1,8 +1,8 @@
 """A P4Runtime session with one switch, built-in or BMv2.
 
 A `Session` is what the controller uses to talk to a switch; its errors say what was attempted. It
-uses a client: `RemoteClient` for a switch behind gRPC, or `weft.controller.client.LocalClient` for
-one in this process.
+uses a client: `RemoteClient` for a switch behind gRPC, or for one in this process `LocalClient`
+(`weft.switch.p4runtime.local`).
 """
 
 import contextlib
@@ -29,9 +29,7 @@ from weft.controller.remote import (
     client_at,
     status_text,
 )
-from weft.switch.messages import p4info_pb2, p4runtime_pb2
-from weft.switch.p4runtime import own_calls
-from weft.switch.p4runtime.local import LocalSwitch
+from weft.switch.messages import own_call, p4info_pb2, p4runtime_pb2
 
 PROGRAM_DEADLINE_S = 120.0
 """How long a switch may take to load a program, which it may have to compile."""
@@ -136,7 +134,7 @@ class Session:
         """
         self.name = name
         self._deadline_s = deadline_s
-        place = "in this process" if isinstance(address, LocalSwitch) else address
+        place = address if isinstance(address, str) else "in this process"
         self.where = f"{name} (device {device_id}, {place})"
         self.client: Any = client_at(self.where, device_id, address, election_id, deadline_s)
         self._program: LoadableProgram | None = None
@@ -210,9 +208,8 @@ class Session:
         """Return the answer to a call that P4Runtime does not have and Weft's switch does
         (`weft.switch.p4runtime.own_calls`). ``code`` of the error is UNIMPLEMENTED if the switch is
         another one."""
-        request = own_calls.asked(name, arguments)
         with self._attempt(f"answer {name!r}"):
-            return own_calls.told(self.client.stub.Call(request, timeout=self._deadline_s))
+            return own_call(self.client.stub, name, arguments, self._deadline_s)
 
     def want_digests(self) -> None:
         """Let the switch send all digests of the program, each at once; `take_notices` returns

@@ -4,17 +4,18 @@ import contextlib
 import queue
 import threading
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 from google.rpc import code_pb2
 
 from weft.base.errors import RunError
 from weft.switch.messages import p4runtime_pb2, stub_of
-from weft.switch.p4runtime.arbitration import Client
-from weft.switch.p4runtime.local import LocalError, LocalSwitch
 
-Address = str | LocalSwitch
+if TYPE_CHECKING:
+    from weft.switch.p4runtime.local import LocalClient, LocalSwitch
+
+Address: TypeAlias = "str | LocalSwitch"
 """Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""
 
 
@@ -224,53 +225,14 @@ def status_text(call: Any) -> str:
     return f"{call.code().name}: {call.details()}"
 
 
-class LocalClient:
-    """One controller's end of a `LocalSwitch`, with those methods of a `RemoteClient` that a
-    session uses."""
-
-    def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:
-        self.switch = switch
-        self.device_id = device_id
-        self.election_id = election_id
-        self.stub = switch.stub
-        self._client: Client | None = None
-
-    def become_primary(self, *, over: bool = False) -> None:
-        """Own the switch; nobody takes it away then. Raises LocalError if another controller owns
-        it."""
-        if self._client is not None:
-            return
-        self._client, answer = self.switch.arbitrate(self.election_id)
-        if answer.arbitration.status.code != code_pb2.OK:
-            self.tear_down()
-            raise LocalError(
-                grpc.StatusCode.PERMISSION_DENIED, "another controller owns the switch", ()
-            )
-
-    def tell(self, request: Any) -> None:
-        """Send a message on the stream."""
-        if self._client is not None:
-            self.switch.take_message(self._client, request)
-
-    def take_notices(self) -> list[Any]:
-        """Return what the switch has told since the last call."""
-        return [] if self._client is None else self.switch.take_notices(self._client)
-
-    def tear_down(self) -> None:
-        """End the stream."""
-        if self._client is not None:
-            self.switch.leave(self._client)
-            self._client = None
-
-
 def client_at(
     where: str,
     device_id: int,
     address: Address,
     election_id: ElectionId | None = ELECTION_ID,
     deadline_s: float = DEADLINE_S,
-) -> RemoteClient | LocalClient:
+) -> "RemoteClient | LocalClient":
     """Return a client of the switch at an address, which `where` names in errors."""
-    if isinstance(address, LocalSwitch):
-        return LocalClient(address, device_id, election_id or ELECTION_ID)
-    return RemoteClient(where, device_id, address, election_id, deadline_s)
+    if isinstance(address, str):
+        return RemoteClient(where, device_id, address, election_id, deadline_s)
+    return address.client(device_id, election_id or ELECTION_ID)

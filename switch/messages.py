@@ -9,7 +9,9 @@ here is what the generated module of that name would be, with messages, enums an
 """
 
 import ast
+import json
 import re
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,3 +82,10 @@ def stub_of(channel: Any) -> Any:
         setattr(calls, method.name, call)
     calls.Call = channel.unary_unary(f"/{OWN_SERVICE}/Call")
     return calls
+
+
+def own_call(stub: Any, name: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+    """Return what a switch answers to a call of its own service
+    (`weft.switch.p4runtime.own_calls`)."""
+    request = json.dumps({"call": name, "arguments": dict(arguments)}).encode()
+    return json.loads(stub.Call(request, timeout=timeout_s))

@@ -14,8 +14,7 @@ from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.interpreter.interpreter import Interpreter, Surroundings
 from weft.switch.interpreter.memory import Memory, Overlay
-from weft.switch.messages import p4runtime_pb2
-from weft.switch.p4runtime import own_calls
+from weft.switch.messages import own_call, p4runtime_pb2
 from weft.switch.p4runtime.local import LocalSwitch
 
 Update = p4runtime_pb2.Update
@@ -92,7 +91,7 @@ class SwitchCopy:
     def _custom_crcs(self) -> dict[str, CrcParameters]:
         """Return what has been set of custom CRCs; nothing where the switch has no such call."""
         with suppress(grpc.RpcError):
-            crcs = own_calls.told(self._client.stub.Call(own_calls.asked("crcs", {})))
+            crcs = own_call(self._client.stub, "crcs", {}, DEADLINE_S)
             return {name: CrcParameters(**one) for name, one in crcs.items()}
         return {}
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import grpc
+from google.rpc import code_pb2
 
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
@@ -95,6 +96,10 @@ class LocalSwitch:
             Call=answered(service.own_call),
         )
 
+    def client(self, device_id: int, election_id: tuple[int, int]) -> "LocalClient":
+        """Return a controller's end."""
+        return LocalClient(self, device_id, election_id)
+
     def arbitrate(self, election_id: tuple[int, int]) -> tuple[Client, Any]:
         """Open a stream, take part in the arbitration, and return the client and the answer to
         it."""
@@ -134,6 +139,45 @@ class LocalSwitch:
         now_ns = self._now_ns()
         self.service.streams.tell_due(now_ns, now_ns)
         return self._outboxes[client].take_all()
+
+
+class LocalClient:
+    """One controller's end of a `LocalSwitch`, with those methods of a client over gRPC that a
+    session uses."""
+
+    def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:
+        self.switch = switch
+        self.device_id = device_id
+        self.election_id = election_id
+        self.stub = switch.stub
+        self._client: Client | None = None
+
+    def become_primary(self, *, over: bool = False) -> None:
+        """Own the switch; nobody takes it away then. Raises LocalError if another controller owns
+        it."""
+        if self._client is not None:
+            return
+        self._client, answer = self.switch.arbitrate(self.election_id)
+        if answer.arbitration.status.code != code_pb2.OK:
+            self.tear_down()
+            raise LocalError(
+                grpc.StatusCode.PERMISSION_DENIED, "another controller owns the switch", ()
+            )
+
+    def tell(self, request: Any) -> None:
+        """Send a message on the stream."""
+        if self._client is not None:
+            self.switch.take_message(self._client, request)
+
+    def take_notices(self) -> list[Any]:
+        """Return what the switch has told since the last call."""
+        return [] if self._client is None else self.switch.take_notices(self._client)
+
+    def tear_down(self) -> None:
+        """End the stream."""
+        if self._client is not None:
+            self.switch.leave(self._client)
+            self._client = None
 
 
 def answered(behaviour: Callable[[Any, RpcCall], Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -27,16 +27,6 @@ MOST_RATE = 10**9
 """The most packets a second, and in a queue."""
 MOST_WEIGHT = 1 << 16
 MOST_PAUSE_US = 10**12
-
-
-def asked(name: str, arguments: Mapping[str, Any]) -> bytes:
-    """Return a request for a call."""
-    return json.dumps({"call": name, "arguments": dict(arguments)}).encode()
-
-
-def told(answer: bytes) -> Any:
-    """Return what the answer to a request says."""
-    return json.loads(answer)
 
 
 def answer(device: Device, request: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""AF_PACKET sockets of the ports, and the memory of the packet loop."""
+"""The sockets of the ports, and the memory of the packet loop."""
 
 import contextlib
 import os
@@ -7,83 +7,33 @@ import socket
 import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import MachineError
 from weft.base.system_calls import POLLIN, IoVector, MessageHeader, Timespec
 from weft.switch.engine.control.memory import rows
 from weft.switch.engine.dataplane.layout import NONE
 from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime import layout
+from weft.switch.realtime.packet_sockets import (
+    ETH_P_ALL,
+    PACKET_STATISTICS,
+    SEND_BUFFER_BYTES,
+    SO_SNDBUFFORCE,
+    SOL_PACKET,
+    bind_to,
+    open_receiver,
+    open_sender,
+    set_size,
+)
 from weft.switch.realtime.system_calls import EVENT_BYTES, EVENT_DATA
 
-ETH_P_ALL = 3
-SOL_PACKET = 263
-PACKET_STATISTICS = 6
-PACKET_AUXDATA = 8
-PACKET_QDISC_BYPASS = 20
-PACKET_IGNORE_OUTGOING = 23
-SO_RCVBUFFORCE = 33
-SO_SNDBUFFORCE = 32
 NO_DESCRIPTOR = -1
-RECEIVE_BUFFER_BYTES = 32 << 20
-SEND_BUFFER_BYTES = 16 << 20
 LIMITED_SEND_BUFFER_BYTES = 16 << 10
 """What a queueing discipline that limits an interface holds for a port, doubled by the kernel: some
 ten long frames. More stays in the switch's own queue, where programs see it."""
-
-
-def open_port(
-    interface: str, bypass_qdisc: bool = True, *, receives: bool = True, sends: bool = True
-) -> socket.socket:
-    """Return a raw socket on an interface of this namespace, to receive by and to send by; raises
-    ``MachineError``.
-
-    Frames that bypass the queueing discipline are cheaper to send, but tc does nothing to them, and
-    no other packet socket sees them leave.
-    """
-    try:
-        port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    except PermissionError:
-        raise MachineError("opening a packet socket needs root (CAP_NET_RAW): use sudo") from None
-    if receives:
-        port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        _set_size(port, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-    if sends:
-        port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, int(bypass_qdisc))
-        _set_size(port, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    port.setblocking(False)
-    try:
-        _bind(port, interface, ETH_P_ALL if receives else 0)
-    except MachineError:
-        port.close()
-        raise
-    return port
-
-
-open_receiver = partial(open_port, sends=False)
-"""Open a socket that is there to receive by."""
-open_sender = partial(open_port, receives=False)
-"""Open a socket to send by, which receives nothing."""
-
-
-def _set_size(port: socket.socket, option: int, fallback: int, size_bytes: int) -> None:
-    try:
-        port.setsockopt(socket.SOL_SOCKET, option, size_bytes)
-    except PermissionError:
-        port.setsockopt(socket.SOL_SOCKET, fallback, size_bytes)
-
-
-def _bind(port: socket.socket, interface: str, protocol: int) -> None:
-    try:
-        port.bind((interface, protocol))
-    except OSError as error:
-        raise MachineError(f"interface {interface!r} cannot be a switch port: {error}") from None
 
 
 def messages(vectors: Any, each: int) -> Any:
@@ -194,8 +144,8 @@ class PortSockets:
         """Let a port go on with the interface that has its interface's name now; the loop may run
         meanwhile. Raises ``MachineError`` if there is none."""
         _, _, interface = self.ports[number]
-        _bind(self._senders[number], interface, 0)
-        _bind(self.receivers[number], interface, ETH_P_ALL)
+        bind_to(self._senders[number], interface, 0)
+        bind_to(self.receivers[number], interface, ETH_P_ALL)
 
     def keep_queue(self, number: int, *, keeps: bool) -> None:
         """Leave only a few frames at a time to the queueing discipline of a port's interface, since
@@ -203,7 +153,7 @@ class PortSockets:
         if self.rows[number].queued and self._keeping.get(number, False) != keeps:
             self._keeping[number] = keeps
             size_bytes = LIMITED_SEND_BUFFER_BYTES if keeps else SEND_BUFFER_BYTES
-            _set_size(self._senders[number], SO_SNDBUFFORCE, socket.SO_SNDBUF, size_bytes)
+            set_size(self._senders[number], SO_SNDBUFFORCE, socket.SO_SNDBUF, size_bytes)
 
     def leave_out(self, switch: int) -> list[socket.socket]:
         """Receive and send no more at the ports of a switch, and return their sockets, which are

@@ -339,7 +339,7 @@ def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Pat
         %result = call i64 @no_such_function_anywhere()
         ret i64 %result
     }"""
-    code = target.emit_object(llvm.parse_assembly(text))
+    code = target.emit_object(llvm().parse_assembly(text))
     library = Library(code, {("anything", ()): ("anything", "int64")})
     with pytest.raises(Unsuitable, match="machine code cannot be loaded"):
         library.loaded()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 from weft.topo.worlds.emulated.namespaces import in_namespace
 
 THRIFT_PORT = 19090

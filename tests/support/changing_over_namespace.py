@@ -28,7 +28,7 @@ from weft.switch.engine.control.entities import (
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.realtime import compiling
 from weft.switch.realtime.config import config_of
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 from weft.switch.realtime.process import SwitchProcess
 
 WINDOW = 16

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from weft.switch.realtime.config import config_of
-from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_port
+from weft.switch.realtime.packet_sockets import PACKET_AUXDATA, SOL_PACKET, open_port
 from weft.switch.realtime.process import SwitchProcess
 
 PORTS = (1, 2, 3)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.realtime_namespace import make_links
 from tests.support.switch_namespace import start
 
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 
 DEADLINE_S = 120.0
 

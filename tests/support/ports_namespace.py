@@ -20,7 +20,7 @@ from typing import IO, Any
 from tests.support.realtime_namespace import DEADLINE_S, make_links
 from tests.support.switch_namespace import start
 
-from weft.switch.realtime.ports import ETH_P_ALL, open_port
+from weft.switch.realtime.packet_sockets import ETH_P_ALL, open_port
 
 FRAMES = 100
 FRAME_BYTES = 1000

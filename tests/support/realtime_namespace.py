@@ -30,7 +30,7 @@ from weft.switch.engine.control.entities import (
 )
 from weft.switch.realtime.config import read_config
 from weft.switch.realtime.link_states import LinkStates
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 from weft.switch.realtime.process import SwitchProcess
 
 PORTS = (1, 2, 3)

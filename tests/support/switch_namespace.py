@@ -17,7 +17,7 @@ from tests.support.engine_support import packet
 from tests.support.realtime_namespace import collect, make_links
 from tests.support.shell_process import Shell
 
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 
 ADDRESS = "127.0.0.1:50051"
 

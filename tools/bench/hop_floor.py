@@ -14,7 +14,7 @@ from weft.base.errors import RunError, refuse
 from weft.base.libc import CLONE_NEWNET, check_call, libc
 from weft.base.system_calls import Timespec
 from weft.switch.realtime import bare
-from weft.switch.realtime.ports import open_receiver, open_sender
+from weft.switch.realtime.packet_sockets import open_receiver, open_sender
 from weft.tools.bench.udp_floor import ip, main, measured_apart
 
 HOPS = 48_000

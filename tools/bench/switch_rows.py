@@ -35,7 +35,7 @@ from weft.controller.program_names import ProgramNames
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.engine.control.entities import Exact, Lpm, MemberTarget
 from weft.switch.realtime import bare
-from weft.switch.realtime.ports import open_port
+from weft.switch.realtime.packet_sockets import open_port
 from weft.tools.bench.switch import HOPS
 from weft.tools.bench.switch_traffic import (
     START_DEADLINE_S,

@@ -11,7 +11,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from weft.base.errors import refuse
-from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_receiver, open_sender
+from weft.switch.realtime.packet_sockets import (
+    PACKET_AUXDATA,
+    SOL_PACKET,
+    open_receiver,
+    open_sender,
+)
 from weft.topo.interfaces import ETHERNET_BYTES
 from weft.topo.worlds.emulated.namespaces import in_namespace, run_batch
 from weft.topo.worlds.world import Frames
