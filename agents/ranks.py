@@ -44,6 +44,8 @@ class RankConfig:
     seed: int = 1
     algorithms: list[str] = field(default_factory=list)
     """By which algorithms the operations are done."""
+    collectives: list[str] = field(default_factory=list)
+    """Which collectives the operations are."""
     log: str = ""
     """The file for the process's standard output and error. If it is empty, the process inherits
     those of the launcher."""

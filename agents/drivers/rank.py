@@ -124,7 +124,7 @@ class _Rank:
 
     def run(self) -> None:
         # The pages that the fork shares are copied now, not in the timed part.
-        warm_up(self._config.algorithms)
+        warm_up(self._config.algorithms, self._config.collectives)
         self._channel.send(Hello(self._rank, os.getpid(), self._participant.introductions()))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
         try:
@@ -322,18 +322,22 @@ def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorke
     return [participant.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
 
 
-def warm_up(asked: Collection[str] | None = None) -> None:
+def warm_up(
+    asked: Collection[str] | None = None, collectives: Collection[str] | None = None
+) -> None:
     """Run compiled functions once, so that forked ranks find their machine code in memory, and so
     that a forked rank has copied the memory that it is going to write.
 
     Two agents do a few kilobytes of everything in memory, or of the algorithms that are `asked`
-    for. The sums of reduction servers, which take long to compile, are made only where an algorithm
-    with such servers is asked for. Algorithms of other packages are done only where they are asked
-    for, as far as these can do that: what they cannot do is said where they run.
+    for, as they do some collectives or all. The sums of reduction servers, which take long to
+    compile, are made only where an algorithm with such servers is asked for. Algorithms of other
+    packages are done only where they are asked for, as far as these can do that: what they cannot
+    do is said where they run.
     """
     considered = [
         (algorithm_of(collective, name), Request(0, collective, name, 750, "float32"))
         for collective, names in algorithms().items()
+        if collectives is None or collective in collectives
         for name in names
         if (name in ALGORITHMS.own if asked is None else name in asked)
     ]

@@ -14,6 +14,7 @@ difference to it.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -417,12 +418,18 @@ def _summed_up(runs: Sequence[Run], swept: Sequence[str]) -> dict[str, Any]:
     }
 
 
+@cache
+def _kinds() -> dict[str, Any]:
+    """Return the types of a scenario's fields."""
+    return get_type_hints(Scenario)
+
+
 def scenario_of(document: Mapping[str, Any]) -> Scenario:
     """Return the scenario that a run's ``scenario`` was written from; unknown keys are passed over.
 
     Raises `InputError`.
     """
-    kinds = get_type_hints(Scenario)
+    kinds = _kinds()
     values: dict[str, Any] = {}
     for item in fields(Scenario):
         if item.name in document:

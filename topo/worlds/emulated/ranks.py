@@ -74,6 +74,7 @@ class Gathering:
                         rate_bps=topology.outward(names[process])[0].link.rate_bps,
                         seed=operation.seed,
                         algorithms=sorted({kind.algorithm for kind in operation.kinds}),
+                        collectives=sorted({kind.collective for kind in operation.kinds}),
                     ),
                     namespace=network.host_pid(host),
                 )
