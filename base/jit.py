@@ -11,7 +11,7 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 
 import ctypes
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -41,16 +41,19 @@ from weft.base.deferred import (
     types,
 )
 from weft.base.entry_points import digest_of
-from weft.base.machine_code import READ_ONLY as READ_ONLY
 from weft.base.machine_code import (
+    BOOLEAN,
+    INTEGER,
     Addresses,
     Compiled,
+    Kind,
     Kinds,
     Library,
     Unsuitable,
     has_own_name,
     loaded_from,
 )
+from weft.base.machine_code import READ_ONLY as READ_ONLY
 
 _extending = deferred(lambda: import_module("numba.core.extending"))
 _carray = deferred(lambda: import_module("numba").carray)
@@ -147,9 +150,7 @@ class Jit:
         """Do as `internal` does, for a small function that is put into each of its callers."""
         return self.internal(function, forceinline=True)
 
-    def _found(
-        self, function: Compiled, kinds: Kinds, arguments: Sequence[Any]
-    ) -> tuple[int, str] | None:
+    def _found(self, function: Compiled, kinds: Kinds) -> tuple[int, str] | None:
         """Load or compile a function for arguments of some kinds: by itself, if it is no entry or
         they are not those of its annotations."""
         key = function.name, kinds
@@ -162,9 +163,9 @@ class Jit:
                 return self._loaded[module][key]
 
         def alone() -> Library:
-            from weft.base.numba_code import Wanted, compiled_together, type_of
+            from weft.base.numba_code import Wanted, compiled_together
 
-            wanted = Wanted(function.name, function.called, [*map(type_of, arguments)])
+            wanted = Wanted(function.name, function.called, kinds)
             return compiled_together(lambda: [wanted])
 
         own = has_own_name(function.name)
@@ -175,31 +176,45 @@ class Jit:
     def for_c(self, name: str, function: Callable[..., int]) -> Library:
         """Compile a function of ints that C calls, and that does not fail. What was said of single
         functions of its module before is not worked out again."""
-        from weft.base.numba_code import Wanted, compiled_together, type_of_annotation
+        from weft.base.numba_code import Wanted, compiled_together
 
-        count = function.__code__.co_argcount
-        inner = self.part(function)
-        wanted = Wanted(name, inner, [type_of_annotation(int)] * count, fails=False)
+        kinds = (INTEGER,) * function.__code__.co_argcount
+        wanted = Wanted(name, self.part(function), kinds, fails=False)
         folder = f"{self._name}/{self.digest}/functions"
         return compiled_together(lambda: [wanted], kept=folder, whose=function.__module__)
 
     def _together(self, module: str) -> Library:
         """Compile the entries of a module."""
-        from weft.base.numba_code import Wanted, compiled_together, type_of_annotation
+        from weft.base.numba_code import Wanted, compiled_together
 
         def wanted() -> list[Wanted]:
             return [
-                Wanted(made.name, made.called, [*map(type_of_annotation, _annotations(function))])
+                Wanted(made.name, made.called, _annotated_kinds(function))
                 for made, function in self._entries[module].values()
             ]
 
         return compiled_together(wanted)
 
 
-def _annotations(function: Callable[..., Any]) -> list[Any]:
-    """Return the annotations of a function's arguments."""
+def _annotated_kinds(function: Callable[..., Any]) -> Kinds:
+    """Return of what kinds a function's arguments are, by their annotations."""
     hints = get_type_hints(function, include_extras=True)
-    return [hint for name, hint in hints.items() if name != "return"]
+    return tuple(_kind_of_annotation(hint) for name, hint in hints.items() if name != "return")
+
+
+def _kind_of_annotation(hint: Any) -> Kind:
+    """Return the kind of arguments that are annotated so: an int, a bool, a record, or an array,
+    which has one dimension if it does not say how many."""
+    if hint in (int, bool):
+        return INTEGER if hint is int else BOOLEAN
+    if get_origin(hint) is Annotated:
+        array, what = get_args(hint)
+        return _kind_of_annotation(array)._replace(readonly=what == READ_ONLY)
+    if get_origin(hint) is np.ndarray:
+        shape, dtype = get_args(hint)
+        rank = sum(extent is int for extent in get_args(shape)) or 1
+        return Kind(np.dtype(get_args(dtype)[0]), rank)
+    return Kind(hint.dtype)
 
 
 def _teach_calls() -> None:

@@ -13,13 +13,14 @@ import ctypes
 import hashlib
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +41,19 @@ SHIPPED = PACKAGE / "kernels"
 READ_ONLY = "readonly"
 """Annotates an array that may not be written to."""
 
-Kinds = tuple[str, ...]
-"""Of what kinds the arguments of a function are (`kind_of`)."""
+
+class Kind(NamedTuple):
+    """Of what kind an argument is: a number, a record, or an array of numbers."""
+
+    dtype: np.dtype[Any]
+    rank: int = 0
+    """How many dimensions it has; 0 if it is no array."""
+    readonly: bool = False
+
+
+INTEGER = Kind(np.dtype(np.int64))
+BOOLEAN = Kind(np.dtype(np.bool_))
+Kinds = tuple[Kind, ...]
 
 
 class Unsuitable(Exception):
@@ -137,7 +149,7 @@ def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
     Raises Unsuitable if what is made does not load either.
     """
     if place is None:
-        return make().loaded()
+        return _patiently(make).loaded()
     if (loaded := kept_at(place)) is not None:
         return loaded
     others = {
@@ -148,12 +160,24 @@ def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
             f"the machine code that came with Weft (for {', '.join(sorted(others))}) is for other "
             "processors, or other settings of numba: what is needed of it is compiled, and kept"
         )
-    library = make()
+    library = _patiently(make)
     loaded = library.loaded()
     kept = cache_dir() / file_of(place, processor())
     keep(kept, library)
     keep_bounded(kept)
     return loaded
+
+
+def _patiently(make: Callable[[], Library]) -> Library:
+    """Make a library; who waits for it at a terminal for more than a second is told, once."""
+    telling = threading.Timer(1, _say, ["compiling machine code, which is kept for later"])
+    telling.daemon = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        telling.start()
+    try:
+        return make()
+    finally:
+        telling.cancel()
 
 
 @cache
@@ -165,73 +189,32 @@ def _say(message: str) -> None:
 # -- calls from Python
 
 
-def kind_of(value: object) -> str | None:
+def kind_of(value: object) -> Kind | None:
     """Return of what kind an argument is; None if only numba takes such arguments."""
     if isinstance(value, bool | np.bool_):
-        return "bool"
+        return BOOLEAN
     if isinstance(value, np.int64) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63):
-        return "int64"
+        return INTEGER
     if isinstance(value, np.void) and value.dtype.names:
-        return kind_of_record(value.dtype)
+        return Kind(value.dtype)
     if isinstance(value, np.ndarray):
         kind, flags = value.dtype, value.flags
         if kind.kind in "iuf" and kind.isnative and flags.c_contiguous and flags.aligned:
-            return f"{kind.name}[{value.ndim}]{'' if flags.writeable else ' readonly'}"
+            return Kind(kind, value.ndim, not flags.writeable)
     return None
 
 
-def rank_of(kind: str) -> int:
-    """Return how many dimensions arguments of a kind have; 0 if they are no arrays."""
-    return 0 if kind.startswith("record") or "[" not in kind else int(kind.split("[")[1][0])
-
-
-@cache
-def kind_of_record(record: np.dtype[Any]) -> str:
-    """Return of what kind a record of such fields is."""
-    return f"record of {record.itemsize}: {_fields(record)}"
-
-
-def _fields(record: np.dtype[Any]) -> str:
-    found = []
-    for name in record.names or ():
-        assert record.fields is not None
-        kind, place = record.fields[name][:2]
-        base, shape = kind.subdtype or (kind, ())
-        within = f"({_fields(base)})" if base.names else base.str
-        found.append(f"{name} {place} {within}{[*shape] if shape else ''}")
-    return " ".join(found)
-
-
-def _taker(kind: str) -> Callable[[Any], Sequence[int] | None]:
-    """Return what makes words of an argument of a kind, and None of any other."""
-    if kind == "int64":
-
-        def take_integer(value: Any) -> Sequence[int] | None:
-            if value.__class__ is int and -(1 << 63) <= value < 1 << 63:
-                return (value,)
-            return (int(value),) if kind_of(value) == kind else None
-
-        return take_integer
-    if kind == "bool" or kind.startswith("record"):
-        number = kind == "bool"
-
-        def take_other(value: Any) -> Sequence[int] | None:
-            if kind_of(value) != kind:
-                return None
-            return (int(value),) if number else (np.frombuffer(value, np.uint8).ctypes.data,)
-
-        return take_other
-    dtype, rank = np.dtype(kind.split("[")[0]), rank_of(kind)
-    writeable = not kind.endswith("readonly")
-
-    def take_array(value: Any) -> Sequence[int] | None:
-        if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == rank:
-            flags = value.flags
-            if flags.c_contiguous and flags.aligned and flags.writeable == writeable:
-                return (value.ctypes.data, *value.shape)
-        return None
-
-    return take_array
+def _words(arguments: Sequence[Any]) -> list[int]:
+    """Return the words of arguments, each of some kind."""
+    words: list[int] = []
+    for value in arguments:
+        if isinstance(value, np.ndarray):
+            words += value.ctypes.data, *value.shape
+        elif isinstance(value, np.void):
+            words.append(np.frombuffer(value, np.uint8).ctypes.data)
+        else:
+            words.append(int(value))
+    return words
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -259,7 +242,7 @@ class Compiled:
     def __init__(
         self,
         function: Callable[..., Any],
-        find: Callable[["Compiled", Kinds, Sequence[Any]], tuple[int, str] | None],
+        find: Callable[["Compiled", Kinds], tuple[int, str] | None],
         called: Callable[[], Any],
         others: Callable[[], Any],
     ) -> None:
@@ -267,8 +250,7 @@ class Compiled:
         self.module = function.__module__
         self._find = find
         self._called, self._others = called, others
-        self._found: dict[tuple[str | None, ...], _Loaded | None] = {}
-        self._in_use: list[_Loaded] = []
+        self._found: dict[tuple[Kind | None, ...], _Loaded | None] = {}
 
     @cached_property
     def called(self) -> Any:
@@ -282,15 +264,8 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function."""
-        if not named:
-            for each in self._in_use:
-                words = each.words(arguments)
-                if words is not None:
-                    return each.run(words)
-            found = self._found_for(arguments)
-            if found is not None:
-                return found.bound(arguments)()
-        return self.others(*arguments, **named)
+        found = None if named else self._found_for(arguments)
+        return self.others(*arguments, **named) if found is None else found.bound(arguments)()
 
     def prepare(self, *arguments: Any) -> None:
         """Load or compile the function for arguments like these, without a call."""
@@ -307,10 +282,8 @@ class Compiled:
         kinds = tuple(map(kind_of, arguments))
         if kinds not in self._found:
             known = tuple(kind for kind in kinds if kind is not None)
-            found = None if len(known) < len(kinds) else self._find(self, known, arguments)
-            loaded = None if found is None else _Loaded(self.name, *found, known)
-            self._found[kinds] = loaded
-            self._in_use += [] if loaded is None else [loaded]
+            found = None if len(known) < len(kinds) else self._find(self, known)
+            self._found[kinds] = None if found is None else _Loaded(self.name, *found, known)
         return self._found[kinds]
 
 
@@ -331,50 +304,27 @@ def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
 class _Loaded:
     """Machine code that is called with arguments of the kinds that it was made for."""
 
-    def __init__(self, name: str, address: int, result: str, kinds: Sequence[str]) -> None:
+    def __init__(self, name: str, address: int, result: str, kinds: Kinds) -> None:
         self._name = name
         self._result = result
-        self._takers = tuple(map(_taker, kinds))
-        words = len(kinds) + sum(map(rank_of, kinds)) + 1
+        words = sum(1 + kind.rank for kind in kinds) + 1
         self._function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * words)(address)
-
-    def words(self, arguments: Sequence[Any]) -> list[int] | None:
-        """Return the words of arguments; None if they are of other kinds."""
-        if len(arguments) != len(self._takers):
-            return None
-        words: list[int] = []
-        for take, each in zip(self._takers, arguments, strict=True):
-            taken = take(each)
-            if taken is None:
-                return None
-            words += taken
-        return words
-
-    def run(self, words: Sequence[int]) -> Any:
-        """Call the code."""
-        failed = ctypes.c_int64()
-        result = self._function(*words, ctypes.addressof(failed))
-        return self._taken(result, failed)
 
     def bound(self, arguments: Sequence[Any]) -> Callable[[], Any]:
         """Return a call with these arguments, which are of the kinds."""
-        words = self.words(arguments)
-        assert words is not None
         failed = ctypes.c_int64()
-        given = [ctypes.c_int64(word) for word in (*words, ctypes.addressof(failed))]
-        function, taken = self._function, self._taken
+        words = *_words(arguments), ctypes.addressof(failed)
+        given = list(map(ctypes.c_int64, words))
 
         def call(keep: object = arguments) -> Any:
-            return taken(function(*given), failed)
+            result = self._function(*given)
+            if failed.value:
+                failed.value = 0
+                raise ArithmeticError(
+                    f"{self._name}: compiled code raised an error, such as a division by zero"
+                )
+            if self._result == "bool":
+                return result != 0
+            return None if self._result == "none" else result
 
         return call
-
-    def _taken(self, result: int, failed: ctypes.c_int64) -> Any:
-        if failed.value:
-            failed.value = 0
-            raise ArithmeticError(
-                f"{self._name}: compiled code raised an error, such as a division by zero"
-            )
-        if self._result == "bool":
-            return result != 0
-        return None if self._result == "none" else result

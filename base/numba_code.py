@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, get_args, get_origin
-
-import numpy as np
+from typing import Any
 
 from weft.base.deferred import wake
 from weft.base.machine_code import (
-    READ_ONLY,
+    BOOLEAN,
+    Kind,
     Kinds,
     Library,
     Unsuitable,
-    kind_of_record,
-    rank_of,
     target_machine,
 )
 from weft.base.numba_functions import functions_kept
@@ -32,7 +29,6 @@ wake()
 numba: Any = import_module("numba")
 types: Any = import_module("numba.core.types")
 arrays: Any = import_module("numba.np.arrayobj")
-as_dtype: Any = import_module("numba.np.numpy_support").as_dtype
 codegen: Any = import_module("numba.core.codegen")
 normalize: Any = import_module("numba.core.cgutils").normalize_ir_text
 runtime: Any = import_module("numba.core.runtime").rtsys
@@ -125,8 +121,8 @@ class Wanted:
     name: str
     function: Any
     """numba's function."""
-    arguments: Sequence[Any]
-    """numba's types of its arguments."""
+    kinds: Kinds
+    """The kinds of its arguments."""
     fails: bool = True
     """Whether its caller learns that it has failed, by one more argument."""
 
@@ -146,14 +142,13 @@ def compiled_together(
         if kept:
             stack.enter_context(functions_kept(kept, whose, parts))
         for number, each in enumerate(wanted()):
-            signature = tuple(each.arguments)
-            kinds = tuple(map(_kind_of_type, signature))
+            signature = tuple(map(_type_of, each.kinds))
             each.function.compile(signature)
             made = each.function.overloads[signature]
             symbol = f"weft_{number}"
-            entries.append(_entry(made.target_context, made.fndesc, symbol, kinds, each.fails))
+            entries.append(_entry(made.target_context, made.fndesc, symbol, each.kinds, each.fails))
             libraries.append(made.library)
-            functions[each.name, kinds] = symbol, _kind_of_type(made.signature.return_type)
+            functions[each.name, each.kinds] = symbol, _result_of(made.signature.return_type)
         module = _together(libraries)
         for entry in entries:
             module.link_in(entry)
@@ -177,45 +172,21 @@ def _hide(module: Any, symbols: set[str]) -> None:
             each.linkage = "internal"
 
 
-def type_of(argument: object) -> Any:
-    """Return numba's type of an argument."""
-    return numba.typeof(argument)
+def _type_of(kind: Kind) -> Any:
+    """Return numba's type of arguments of a kind."""
+    item = numba.from_dtype(kind.dtype)
+    return types.Array(item, kind.rank, "C", readonly=kind.readonly) if kind.rank else item
 
 
-def type_of_annotation(hint: Any) -> Any:
-    """Return numba's type of arguments that are annotated so: an int, a bool, a record, or an
-    array, which has one dimension if it does not say how many."""
-    if hint in (int, bool):
-        return types.int64 if hint is int else types.boolean
-    if get_origin(hint) is Annotated:
-        array, what = get_args(hint)
-        return type_of_annotation(array).copy(readonly=what == READ_ONLY)
-    if get_origin(hint) is np.ndarray:
-        shape, dtype = get_args(hint)
-        rank = sum(extent is int for extent in get_args(shape)) or 1
-        return types.Array(numba.from_dtype(np.dtype(get_args(dtype)[0])), rank, "C")
-    return numba.from_dtype(hint.dtype)
-
-
-def _kind_of_type(kind: Any) -> str:
-    """Return the kind of arguments of one of numba's types (`machine_code.kind_of`). Raises
-    Unsuitable if it has none."""
+def _result_of(kind: Any) -> str:
+    """Return what a function returns. Raises Unsuitable for what has no word."""
     kind = types.unliteral(kind)  # what returns a constant has a type of its own
-    if kind == types.none:
-        return "none"
-    if kind == types.boolean:
-        return "bool"
-    if kind == types.int64:
-        return "int64"
-    if type(kind) is types.Record:
-        return kind_of_record(as_dtype(kind))
-    is_array = type(kind) is types.Array and kind.layout == "C" and kind.aligned
-    if is_array and type(kind.dtype) in (types.Integer, types.Float):
-        return f"{kind.dtype.name}[{kind.ndim}]{'' if kind.mutable else ' readonly'}"
-    raise Unsuitable(f"{kind} is taken by numba alone")
+    if kind not in (types.none, types.int64, types.boolean):
+        raise Unsuitable(f"{kind} is taken by numba alone")
+    return str(kind)
 
 
-def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str], fails: bool) -> Any:
+def _entry(context: Any, described: Any, symbol: str, kinds: Kinds, fails: bool) -> Any:
     """Return the module of a function that calls numba's, and that C could call.
 
     An argument is a word; that of an array is followed by its shape. The last word, if it `fails`,
@@ -230,27 +201,26 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str], fail
         convention.get_function_type(described.restype, described.argtypes),
         described.llvm_func_name,
     )
-    dimensions = list(map(rank_of, kinds))
-    count = len(kinds) + sum(dimensions) + fails
+    count = sum(1 + kind.rank for kind in kinds) + fails
     entry = ir.Function(module, ir.FunctionType(WORD, [WORD] * count), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())
     words = list(entry.args)
     values = []
-    for kind, type_, rank in zip(kinds, described.argtypes, dimensions, strict=True):
+    for kind, type_ in zip(kinds, described.argtypes, strict=True):
         first = words.pop(0)
-        if rank:
+        if kind.rank:
             array = arrays.make_array(type_)(context, builder)
             size = ir.Constant(WORD, context.get_abi_sizeof(context.get_data_type(type_.dtype)))
-            shape = [words.pop(0) for _ in range(rank)]
+            shape = [words.pop(0) for _ in range(kind.rank)]
             strides = [size]
             for extent in reversed(shape[1:]):
                 strides.insert(0, builder.mul(strides[0], extent))
             data = builder.inttoptr(first, array.data.type)
             arrays.populate_array(array, data, shape, strides, size, None)
             values.append(array._getvalue())
-        elif kind.startswith("record"):
+        elif kind.dtype.names:
             values.append(builder.inttoptr(first, context.get_value_type(type_)))
-        elif kind == "bool":
+        elif kind == BOOLEAN:
             values.append(builder.trunc(first, ir.IntType(1)))
         else:
             values.append(first)
@@ -262,7 +232,7 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str], fail
             address = builder.inttoptr(words[0], WORD.as_pointer())
             builder.store(ir.Constant(WORD, 1), address)
         builder.ret(ir.Constant(WORD, 0))
-    match _kind_of_type(described.restype):
+    match _result_of(described.restype):
         case "none":
             builder.ret(ir.Constant(WORD, 0))
         case "bool":

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from weft.base.cache import cache_dir, mark_used
+from weft.base.deferred import Deferred
 from weft.base.machine_code import found_at, keep
 from weft.base.processors import llvm, processor
 
@@ -186,6 +187,8 @@ def _said(function: Any) -> str:
 
 def _value(value: Any) -> Any:
     """Return what a global stands for: of functions and classes, their full names."""
+    while isinstance(value, Deferred):
+        value = value.made
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if value is None or isinstance(value, int | float | tuple):

@@ -24,44 +24,40 @@ from weft.base.processors import may_use
 
 cgutils = deferred(lambda: import_module("numba.core.cgutils"))
 
-AVAILABLE = may_use("pclmul")
-"""Whether compiled code may use the instruction."""
-
 _PAST_512_BITS = (0x154442BD4, 0x1C6E41596)
 _PAST_128_BITS = (0x1751997D0, 0x0CCAA009E)
-_WORD = deferred(lambda: ir.IntType(64))
-_VECTOR = deferred(lambda: ir.VectorType(ir.IntType(64), 2))
 
 
 def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     address, blocks, register = arguments
-    byte = ir.IntType(8)
+    byte, word = ir.IntType(8), ir.IntType(64)
+    vector = ir.VectorType(word, 2)
     multiply = cgutils.get_or_insert_function(
         builder.module,
-        ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, byte]),
+        ir.FunctionType(vector, [vector, vector, byte]),
         "llvm.x86.pclmulqdq",
     )
 
     def load(block: Any, index: int) -> Any:
         offset = builder.add(
-            builder.mul(block, ir.Constant(_WORD, 64)), ir.Constant(_WORD, 16 * index)
+            builder.mul(block, ir.Constant(word, 64)), ir.Constant(word, 16 * index)
         )
-        pointer = builder.inttoptr(builder.add(address, offset), _VECTOR.as_pointer())
+        pointer = builder.inttoptr(builder.add(address, offset), vector.as_pointer())
         return builder.load(pointer, align=1)
 
     def fold(value: Any, constants: tuple[int, int], data: Any) -> Any:
-        factor = ir.Constant(_VECTOR, [ir.Constant(_WORD, constant) for constant in constants])
+        factor = ir.Constant(vector, [ir.Constant(word, constant) for constant in constants])
         low = builder.call(multiply, [value, factor, ir.Constant(byte, 0x00)])
         high = builder.call(multiply, [value, factor, ir.Constant(byte, 0x11)])
         return builder.xor(builder.xor(low, high), data)
 
     start = builder.insert_element(
-        ir.Constant(_VECTOR, None), register, ir.Constant(ir.IntType(32), 0)
+        ir.Constant(vector, None), register, ir.Constant(ir.IntType(32), 0)
     )
-    values = [load(ir.Constant(_WORD, 0), index) for index in range(4)]
+    values = [load(ir.Constant(word, 0), index) for index in range(4)]
     values[0] = builder.xor(values[0], start)
     lanes = [cgutils.alloca_once_value(builder, value) for value in values]
-    with cgutils.for_range(builder, blocks, start=ir.Constant(_WORD, 1)) as loop:
+    with cgutils.for_range(builder, blocks, start=ir.Constant(word, 1)) as loop:
         for index, lane in enumerate(lanes):
             builder.store(fold(builder.load(lane), _PAST_512_BITS, load(loop.index, index)), lane)
     value = builder.load(lanes[0])
@@ -151,7 +147,7 @@ def _crc_by_folding(register: Word, address: int, size: int) -> Word:
     return crc_by_tables(register, address + folded, size - folded)
 
 
-crc_bytes = _crc_by_folding if AVAILABLE else crc_by_tables
+crc_bytes = deferred(lambda: _crc_by_folding if may_use("pclmul") else crc_by_tables)
 """The faster of the two on this machine."""
 
 
