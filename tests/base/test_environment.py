@@ -130,10 +130,11 @@ def test_nothing_is_compiled_where_llvm_would_abort_the_process(
 ) -> None:
     limited(monkeypatch, 1 << 30, resource.RLIM_INFINITY)
     monkeypatch.setattr(deferred, "PLAIN", False)
+    monkeypatch.setattr(deferred, "_awake", False)
     with pytest.raises(
         MachineError, match=r"compiling machine code.* takes up to 1\.5 GiB .*1 GiB a"
     ):
-        deferred._import_numba()
+        deferred.wake()
 
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError("no room")])
