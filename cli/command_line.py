@@ -33,7 +33,7 @@ COMMANDS = {
         "Run packet tests (STF) of a program on the built-in switch, without root.",
     ),
     "debug": (
-        "weft.cli.programs",
+        "weft.cli.debug",
         "Debug a v1model program: stop at lines, states, tables and actions; step; look at "
         "headers, metadata and variables, and change them.",
     ),

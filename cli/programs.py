@@ -1,11 +1,10 @@
-"""`weft.switch`'s own commands: ``p4c``, ``stf``, ``debug``, ``ptf``, ``lsp`` and ``switch``."""
+"""`weft.switch`'s own commands: ``p4c``, ``stf``, ``ptf``, ``lsp`` and ``switch``."""
 
 from weft.cli.command_line import app
 from weft.switch.commands import command_line
 
 app.command(cls=command_line.P4cCommand)(command_line.p4c)
 app.command()(command_line.stf)
-app.command()(command_line.debug)
 app.command()(command_line.ptf)
 app.command()(command_line.lsp)
 app.command(

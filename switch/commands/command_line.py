@@ -1,7 +1,6 @@
 """Commands for P4 programs without a network: ``weft p4c``, ``weft stf``, ``weft debug``, ``weft
 switch``."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -228,53 +227,6 @@ def stf(
     else:
         stf_command.print_text(outcomes, make_console(), make_console(stderr=True))
     sys.exit(stf_command.exit_status(outcomes))
-
-
-def debug(
-    program: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(metavar="[PROGRAM.p4|PROGRAM.json]", show_default=False),
-    ] = None,
-    test: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(metavar="[TEST.stf]", help="Its packets, one after the other."),
-    ] = None,
-    packet: Annotated[
-        Texts,
-        typer.Option("--packet", metavar="PORT:HEX", help="A packet; may be repeated."),
-    ] = None,
-    priority_queues: Annotated[
-        int,
-        typer.Option(
-            "--priority-queues", metavar="N", help="Queues of each port, for priorities 0 to N-1."
-        ),
-    ] = 1,
-    dap: Annotated[
-        bool,
-        typer.Option(
-            "--dap", help="Speak the debug adapter protocol on standard input and output."
-        ),
-    ] = False,
-    include: Includes = None,
-    define: Defines = None,
-) -> None:
-    """Debug a v1model program: stop at lines, states, tables and actions; step; look at headers,
-    metadata and variables, and change them."""
-    from weft.switch.commands import debug as debug_command
-    from weft.switch.priority_queues import check_priority_queues
-
-    if dap:
-        # A thread reads until the end of the process, which would wait for Python's own stdin.
-        incoming = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-        debug_command.serve_editor(incoming, sys.stdout.buffer, program, include or [])
-        return
-    if program is None:
-        raise InputError("no program is named: weft debug PROGRAM.p4 [TEST.stf]")
-    check_priority_queues(priority_queues)
-    source, debugger = debug_command.load(
-        program, test, packet or [], include or [], macros(define), priority_queues
-    )
-    sys.exit(debug_command.run(source, debugger))
 
 
 def ptf(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import Ended, InputError, MachineError, RunError
+from weft.base.errors import Ended, InputError, MachineError, RunError, refuse
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.joining import Joinable, join
 from weft.switch.commands.switch_control import ControlSocket
@@ -202,6 +202,7 @@ def _run(switches: Sequence[_Switch], config: ProcessConfig, ended: threading.Ev
     ends them, ``ended`` is set or the packet loop fails, and take them down."""
     from weft.switch.realtime.link_states import LinkStates
     from weft.switch.realtime.process import SwitchProcess
+    from weft.switch.realtime.statistics import StatisticsSocket
 
     logs = [switch.log for switch in switches]
     told = ProcessLog(logs)
@@ -229,6 +230,12 @@ def _run(switches: Sequence[_Switch], config: ProcessConfig, ended: threading.Ev
             servers[number].stop()
             process.close_ports(number)
 
+        if (debugged := switches[0].options.debug_socket) is not None:
+            refuse(
+                debugged.exists() and not debugged.is_socket(),
+                f"--debug-socket {str(debugged)!r}: there is something else already",
+            )
+            at_end.callback(StatisticsSocket(process, str(debugged)).close)
         control = ControlSocket(
             switches[0].options.control,
             {switch.options.name: partial(stop, switch.number) for switch in switches},

@@ -30,8 +30,8 @@ WITHOUT_EFFECT = {
     "notifications_addr": "there are no nanomsg notifications: digests and idle timeouts come over "
     "P4Runtime",
     "dump_packet_data": "--pcap captures packets, --trace tells what each goes through",
-    "debugger": "there is no debugger: --trace tells what each packet goes through",
-    "debugger_addr": "there is no debugger: --trace tells what each packet goes through",
+    "debugger": "weft debug --attach debugs what runs with --debug-socket",
+    "debugger_addr": "weft debug --attach debugs what runs with --debug-socket",
     "max_port_count": "ports are what -i names, each with a number from 0 to 510",
 }
 """Options that scripts for BMv2 send (P4 tutorials, ONOS, p4-utils, PTF tests), and why they do
@@ -102,6 +102,8 @@ class SwitchOptions:
     """The socket by which others join its process."""
     join: Path | None
     """The socket of the process that it joins."""
+    debug_socket: Path | None
+    """Where ``weft debug --attach`` finds its process."""
     seed: int
     include: tuple[Path, ...]
     defines: tuple[str, ...]
@@ -127,6 +129,7 @@ _OF_ALL = {
     "--control-fd": "control",
     "--joinable": "joinable",
     "--join": "join",
+    "--debug-socket": "debug_socket",
 }
 """What all switches of a process share."""
 
@@ -176,6 +179,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
      "help": "let others join its process by a Unix socket, which is its owner's alone"}),
     ("--join", {"metavar": "SOCKET",
      "help": "run in the process of another weft switch, started with --joinable SOCKET"}),
+    ("--debug-socket", {"metavar": "SOCKET",
+     "help": "let weft debug --attach debug it by a Unix socket, which is its owner's alone"}),
     ("--seed", {"default": "0", "metavar": "N", "help": "seed of random() [0]"}),
     ("-I", {**_MANY, "metavar": "DIR", "help": "of a .p4: folder of includes"}),
     ("-D", {**_MANY, "metavar": "NAME[=VALUE]", "help": "of a .p4: macro"}),
@@ -301,6 +306,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         else _whole(given.control_fd, "--control-fd", 65535),
         joinable=None if given.joinable is None else Path(given.joinable),
         join=None if given.join is None else Path(given.join),
+        debug_socket=None if given.debug_socket is None else Path(given.debug_socket).absolute(),
         seed=_whole(given.seed, "--seed", (1 << 63) - 1),
         include=tuple(map(Path, given.I)),
         defines=tuple(given.D),

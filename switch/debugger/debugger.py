@@ -18,6 +18,9 @@ Reason = Literal["entry", "step", "breakpoint", "pause", "failed", "end"]
 QUIET = PAUSES | {"primitive", "choice"}
 """Events that nobody is told."""
 
+WAITING = "waiting"
+"""The event of a step that no packet takes: none is there."""
+
 _KINDS = {"parser_state": "state", "action": "action", "block": "block"}
 PACKET, BLOCK, NODE, ACTION = range(4)
 """The depths of a stack: a packet is in a block, in a state or a node of it, and in an action."""
@@ -45,7 +48,7 @@ class Debugger:
     """A debugger of packets, whose steps come from ``steps``.
 
     ``tell`` is called with all that happens to packets meanwhile; ``paused`` is asked at each step
-    whether to stop there.
+    whether to stop there, and ``idle``, while no packet is there, whether to wait no longer.
     """
 
     program: Description
@@ -53,6 +56,7 @@ class Debugger:
     steps: Iterator[Step]
     tell: Callable[[Step], None] = lambda step: None
     paused: Callable[[], bool] = lambda: False
+    idle: Callable[[], bool] = lambda: False
     breakpoints: Breakpoints = field(init=False)
     stack: list[Frame] = field(default_factory=list)
     """From the packet on inwards."""
@@ -99,6 +103,12 @@ class Debugger:
                 self._forget()
                 self.ended = True
                 return Stop("end")
+            if step.event == WAITING:
+                self._forget()
+                has_left = mode != "continue" and start[0] is not None
+                if self.idle() or has_left:
+                    return Stop("pause")
+                continue
             named = self._note(step)
             if step.event not in QUIET:
                 self.tell(step)

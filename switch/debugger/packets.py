@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Protocol
 
 from weft.base.errors import InputError, RunError
 from weft.switch.debugger.debugger import usual
-from weft.switch.debugger.memory import LiveMemory
-from weft.switch.debugger.values import shown
+from weft.switch.debugger.memory import LiveMemory, is_number
 from weft.switch.interpreter.description import Description
 from weft.switch.interpreter.interpreter import Interpreter, Sent, Surroundings, follow
 from weft.switch.interpreter.steps import Step
@@ -16,7 +16,6 @@ from weft.switch.stf.run import TestRun
 from weft.switch.stf.statements import SendPacket, StfStatement, Test
 
 MOST_FRAME = 1 << 16
-MOST_CELLS = 16
 
 
 def frame_of(text: str) -> tuple[int, bytes]:
@@ -27,7 +26,7 @@ def frame_of(text: str) -> tuple[int, bytes]:
         frame = bytes.fromhex(digits)
     except ValueError:
         frame = b""
-    if not _is_number(port) or int(port) > MOST_PORT or not 0 < len(frame) <= MOST_FRAME:
+    if not is_number(port) or int(port) > MOST_PORT or not 0 < len(frame) <= MOST_FRAME:
         raise InputError(
             f"{text.strip()[:60]!r} is no packet: PORT HEX, as 1 ffffffffffff02000000, port "
             f"0 to {MOST_PORT}"
@@ -43,8 +42,21 @@ def report_lines(report: Report) -> list[str]:
     return [*report.warnings, *report.notes, *failures, f"{report.file}: {outcome}; {counts}"]
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 10
+class PacketSource(Protocol):
+    """Where packets come from, and what they leave behind."""
+
+    memory: LiveMemory
+    report: Report | None
+    """What has come of a test, once it has ended."""
+
+    def send(self, port: int, frame: bytes) -> None:
+        """Let a packet come in before all others."""
+
+    def more(self) -> bool:
+        """Return whether a packet is left."""
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps of all packets."""
 
 
 class DebuggedTest:
@@ -72,24 +84,6 @@ class DebuggedTest:
     def more(self) -> bool:
         """Return whether a packet is left."""
         return bool(self.single or self.waiting)
-
-    def register_text(self, line: str) -> str:
-        """Return cells of a register, of which a line has the name, and perhaps the first and how
-        many. Raises InputError."""
-        name, *numbers = line.split() or [""]
-        known = self.memory.registers
-        found = [one for one in known if one == name] or [
-            one for one in known if one.endswith(f".{name}")
-        ]
-        if len(found) != 1 or not all(map(_is_number, numbers)) or len(numbers) > 2:
-            listed = ", ".join(known) or "none"
-            raise InputError(f"registers NAME [FIRST [COUNT]]; the program's registers: {listed}")
-        cells = known[found[0]]
-        first, count = [*map(int, numbers), *(0, MOST_CELLS)[len(numbers) :]]
-        wanted = range(first, min(first + min(count, MOST_CELLS), len(cells)))
-        return "\n".join(f"{found[0]}[{index}] = {shown(cells[index])}" for index in wanted) or (
-            f"{found[0]} has {len(cells)} cells, 0 to {len(cells) - 1}"
-        )
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps of all packets."""
@@ -120,7 +114,7 @@ class DebuggedTest:
 
     def _interpreted(self, port: int, frame: bytes) -> Iterator[Step]:
         control, dataplane = self.run.control, self.run.dataplane
-        self.memory.refresh()
+        self.memory.contents, self.memory.now_ns = control.contents(), self.run.now_ns
         around = Surroundings(
             drop_port=dataplane.drop_port,
             priorities=dataplane.memory.priorities,
@@ -128,5 +122,5 @@ class DebuggedTest:
             has_port=lambda number: 0 <= number <= MOST_PORT,
         )
         program = control.pipelines[0].program
-        switch = Interpreter(program, control.contents(), self.memory, around)
+        switch = Interpreter(program, self.memory.contents, self.memory, around)
         return follow(switch.run(port, frame), usual)

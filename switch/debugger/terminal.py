@@ -10,7 +10,7 @@ from weft.base import files
 from weft.base.errors import InputError, WeftError
 from weft.switch.debugger.debugger import Debugger, Frame, Mode, Stop
 from weft.switch.debugger.expressions import assign, described, header_text
-from weft.switch.debugger.packets import DebuggedTest, frame_of, report_lines
+from weft.switch.debugger.packets import PacketSource, frame_of, report_lines
 from weft.switch.debugger.places import Line
 from weft.switch.engine.trace.text import event_text
 from weft.switch.interpreter.steps import Step
@@ -28,17 +28,28 @@ TOLD = frozenset((
 SHORT = {
     "c": "continue", "r": "continue", "run": "continue", "s": "step", "n": "next", "o": "finish",
     "out": "finish", "b": "break", "d": "delete", "p": "print", "l": "list", "bt": "where",
-    "q": "quit", "exit": "quit",
+    "q": "quit", "exit": "quit", "detach": "quit",
 }  # fmt: skip
 
 
 class DebuggerPrompt(cmd.Cmd):
-    """The prompt of a debugger. An empty line repeats the last command."""
+    """The prompt of a debugger. An empty line repeats the last command.
 
-    def __init__(self, test: DebuggedTest, debugger: Debugger, commands: TextIO) -> None:
-        super().__init__(stdin=commands)
+    ``at_terminal``: whether somebody reads the answers before the next command.
+    """
+
+    def __init__(
+        self,
+        test: PacketSource,
+        debugger: Debugger,
+        commands: TextIO,
+        answers: TextIO | None = None,
+        *,
+        at_terminal: bool = False,
+    ) -> None:
+        super().__init__(stdin=commands, stdout=answers)
         self.use_rawinput = commands is sys.stdin and commands.isatty()
-        self.prompt = "(p4) " if self.use_rawinput else ""
+        self.prompt = "(p4) " if self.use_rawinput or at_terminal else ""
         self.test, self.debugger = test, debugger
         self.traces = False
         self._stepping = False
@@ -131,6 +142,9 @@ class DebuggerPrompt(cmd.Cmd):
             self.say(f"breakpoint {', '.join(str(known[one]) for one in stop.breakpoints)}")
         if stop.text:
             self.say(f"weft: {stop.text}")
+        if not self.debugger.stack:
+            self.say("no packet is here")
+            return
         self.say(" > ".join(frame.name for frame in self.debugger.stack))
         line = self.debugger.line
         if line is not None:
@@ -263,7 +277,7 @@ class DebuggerPrompt(cmd.Cmd):
 
     def do_registers(self, line: str) -> None:
         """registers NAME [FIRST [COUNT]]: cells of a register, as registers seen 0 8."""
-        self.say(self.test.register_text(line))
+        self.say(self.test.memory.register_text(line))
 
     def do_set(self, line: str) -> None:
         """set NAME = EXPRESSION: change a field, a variable, or an argument; set HEADER = true or

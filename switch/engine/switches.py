@@ -269,9 +269,9 @@ class Dataplane:
     def form(self, switch: int) -> dict[str, Any]:
         """Return in which ``form`` a switch runs its program, ``compiled`` or ``plain``, None for
         no program; and how many ``plain_packets`` of its the latter has taken."""
-        runs, loaded = self._runs(switch), self.states[switch].pipeline
+        runs, state, loaded = self._runs(switch), self.states[switch], self.states[switch].pipeline
         return {
-            "form": None if runs is None else "compiled" if runs.compiled else "plain",
+            "form": runs and ("compiled" if runs.compiled and not state.debugged else "plain"),
             "plain_packets": 0 if loaded is None else self.programs.plain_packets(loaded, switch),
         }
 

@@ -235,7 +235,7 @@ class Passage:
             & ((1 << packet.program.field(tuple(item["value"])).width) - 1)
             for item in items
         )
-        self.memory.digests.append((packet.digest, values))
+        self.memory.learn(packet.digest, values)
 
     # -- copies
 
@@ -456,6 +456,8 @@ class Passage:
         size, cell = packet.ingress_length, (table.name, entry)
         if table.keys:
             self.memory.lookups[table.name][entry is None] += 1
+        if entry is not None:
+            self.memory.hit(cell)
         if table.counter_base is not None:
             self.memory.count(cell, size)
         meter = table.meter

@@ -130,6 +130,13 @@ class Memory:
         counted[0] += 1
         counted[1] += size
 
+    def hit(self, entry: Cell) -> None:
+        """Take note that an entry was hit: nothing here grows old."""
+
+    def learn(self, number: int, values: tuple[int, ...]) -> None:
+        """Keep the sample of a digest."""
+        self.digests.append((number, values))
+
     def mark(self, meter: Meter, cell: Cell, size: int, now_us: int) -> int:
         """Return the colour of a packet; without rates all are green."""
         if cell not in self.meters:

@@ -137,7 +137,7 @@ class Device:
     def __init__(self, control: SwitchControl, device_id: int) -> None:
         self.switch = control
         self.device_id = device_id
-        self.lock = TurnLock()
+        self.lock = control.lock = TurnLock()
         self.running: PipelineConfig | None = None
         self.staged: StagedConfig | None = None
         self.translations = Translations()

@@ -14,6 +14,9 @@ The lines, each of which is checked whole before anything is done:
   as compiling its program if that has not been done before;
 - ``trace SWITCH take``: the answer is that of `weft.switch.realtime.traces.Traces.take`;
 - ``trace SWITCH end``: the switch is traced no longer;
+- ``debug SWITCH terminal|commands|dap FOLDER``, quoted as in URLs: a switch is debugged at the
+  other end of the stream, until its end (`weft.switch.realtime.debugging`); the answer, a line, is
+  empty;
 - ``code``: the answer comes once all programs have been compiled (`ProcessConfig.at_once`);
 - ``captures end``: the captures inside the process are written out and end; the answer's
   ``captures`` says of each file what it holds and lost.
@@ -28,12 +31,16 @@ import socket
 import threading
 import time
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.engine.switches import CERTAIN, Queue
 from weft.switch.realtime.process import MOST_RATE_BPS, SwitchProcess
+
+if TYPE_CHECKING:
+    from weft.switch.realtime.debugging import Debugging
 
 CLIENT_WAIT_S = 10.0
 """The time that a client has to end its request, and again to read the answer."""
@@ -50,8 +57,10 @@ RETRY_S = 0.1
 REQUESTS = (
     "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
     "figures [SWITCH PORT out|in BPS DELAY_NS JITTER_NS LOSS] ..., "
-    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, code, or captures end"
+    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, debug SWITCH KIND FOLDER, "
+    "code, or captures end"
 )
+DEBUG_WORDS = 4
 FIGURES = 7
 """The words that say how a direction of a link goes on."""
 MOST_DELAY_NS = 10**9
@@ -78,6 +87,7 @@ class StatisticsSocket:
         self._lock = threading.Lock()
         self._room = threading.Semaphore(MOST_CLIENTS)
         self._closed = threading.Event()
+        self._debugging: Debugging | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -118,8 +128,12 @@ class StatisticsSocket:
     def _attend(self, connection: socket.socket) -> None:
         try:
             try:
-                document = self._done(_request(connection))
-            except InputError as error:
+                request = _request(connection)
+                if request.split()[:1] == [b"debug"]:
+                    self._debug(connection, request)
+                    return
+                document = self._done(request)
+            except WeftError as error:
                 document = {"error": str(error)}
             with self._lock:
                 self._asking.pop(connection, None)
@@ -130,6 +144,26 @@ class StatisticsSocket:
             pass  # the client has gone
         finally:
             self._leave(connection)
+
+    def _debug(self, connection: socket.socket, request: bytes) -> None:
+        """Let a switch be debugged by whoever is at the other end, until that has gone.
+
+        Raises WeftError.
+        """
+        from weft.switch.realtime.debugging import Debugging  # which few runs need
+
+        words = request.decode(errors="replace").split()
+        if len(words) != DEBUG_WORDS:
+            raise InputError(f"request {_shown(repr(' '.join(words)))}: debug SWITCH KIND FOLDER")
+        with self._lock:
+            self._asking.pop(connection, None)
+            self._debugging = self._debugging or Debugging(self._process)
+        try:
+            self._debugging.serve(connection, *map(unquote, words[1:]))
+        except (OSError, WeftError):
+            raise
+        except Exception:  # the other switches go on
+            traceback.print_exc()
 
     def _leave(self, connection: socket.socket) -> None:
         with self._lock:
@@ -155,6 +189,8 @@ class StatisticsSocket:
     def close(self) -> None:
         """Stop serving."""
         self._closed.set()
+        if self._debugging is not None:
+            self._debugging.close()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for the next client
         self._listener.close()

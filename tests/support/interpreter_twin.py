@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft.switch.debugger.memory import meter_cells
 from weft.switch.engine.control.meters import cell_at
 from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.program.program import Program
 from weft.switch.engine.program.words import join_words
 from weft.switch.engine.switches import Dataplane, Departure
 from weft.switch.interpreter.description import FieldType
 from weft.switch.interpreter.interpreter import Interpreter, Sent, Surroundings, follow
-from weft.switch.interpreter.memory import MILLION, Memory
+from weft.switch.interpreter.memory import MILLION, Cell, Memory
 from weft.switch.interpreter.steps import Choice, Step
 
 WORD = (1 << 64) - 1
@@ -31,6 +31,20 @@ class Random:
         word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & WORD
         word = (word ^ word >> 27) * 0x94D049BB133111EB & WORD
         return (word ^ word >> 31) % count
+
+
+def meter_cells(program: Program, control: SwitchControl) -> dict[int, Cell]:
+    """The cells of all meters by their number in the engine."""
+    cells: dict[int, Cell] = {
+        meter.base + index: (name, index)
+        for name, meter in program.meters.items()
+        for index in range(meter.size)
+    }
+    for name, state in control.contents().tables.items():
+        if state.table.meter is not None:
+            base = state.table.meter.base
+            cells |= {base + cell: (name, identity) for identity, cell in state.cells.items()}
+    return cells
 
 
 class Twin:

@@ -19,13 +19,13 @@ from weft.switch.debugger.adapter.framing import (
 )
 from weft.switch.debugger.debugger import Debugger, Mode
 from weft.switch.debugger.expressions import assign, described
-from weft.switch.debugger.packets import DebuggedTest, report_lines
+from weft.switch.debugger.packets import PacketSource, report_lines
 from weft.switch.debugger.places import Line, Named
 from weft.switch.debugger.terminal import TOLD
 from weft.switch.engine.trace.text import event_text
 from weft.switch.interpreter.steps import Step
 
-Launch = Callable[[Mapping[str, Any]], tuple[DebuggedTest, Debugger]]
+Launch = Callable[[Mapping[str, Any]], tuple[PacketSource, Debugger]]
 
 CAPABILITIES = (
     "supportsConfigurationDoneRequest", "supportsFunctionBreakpoints",
@@ -54,7 +54,7 @@ class Adapter:
         self._numbers = count(1)
         self._base = 1
         """The number of the first line, and of the first column."""
-        self._test: DebuggedTest | None = None
+        self._test: PacketSource | None = None
         self._debugger: Debugger | None = None
         self._stops_on_entry = False
         self._mode: Mode | None = None
@@ -135,7 +135,7 @@ class Adapter:
             self._refuse(seq, command, f"{command} has wrong arguments: {error!r}")
             return
         self._send("response", request_seq=seq, success=True, command=command, body=body or {})
-        if command == "launch":
+        if command in ("launch", "attach"):
             self._event("initialized")
 
     # -- from the start to the end
@@ -147,7 +147,10 @@ class Adapter:
     def _do_launch(self, arguments: Message) -> None:
         self._test, self._debugger = self._launch(arguments)
         self._stops_on_entry = bool(arguments.get("stopOnEntry"))
-        self._debugger.tell, self._debugger.paused = self._tell, self._look
+        self._debugger.tell = self._tell
+        self._debugger.paused, self._debugger.idle = self._look, self._look_for_the_end
+
+    _do_attach = _do_launch
 
     def _do_configurationDone(self, _: Message) -> None:
         self._ready()
@@ -187,6 +190,8 @@ class Adapter:
         assert mode is not None
         self._pausing = False
         stop = debugger.resume(mode)
+        while stop.reason == "pause" and not (debugger.stack or self._ended or self._over):
+            stop = debugger.resume("in")  # the packet has left: it is to stop in the next one
         self._mode = None
         if self._ended or self._over:
             return
@@ -212,6 +217,12 @@ class Adapter:
         while not self._requests.empty():
             self._answer(self._requests.get())
         return self._pausing or self._ended or self._over
+
+    def _look_for_the_end(self) -> bool:
+        """Answer what has come while there is no packet; return whether to wait for none. A pause
+        is in the next one that comes."""
+        self._look()
+        return self._ended or self._over
 
     def _report(self) -> int:
         """Tell what has come of the test; return the exit status."""

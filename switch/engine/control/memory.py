@@ -42,6 +42,8 @@ class SwitchState:
         """Whether its listener has been told of the events that wait."""
         self.crcs: dict[str, CrcParameters] = {}
         """What has been set of custom CRCs, by the names of their calculations."""
+        self.debugged = False
+        """Whether a debugger takes its packets, and runs the program in their place."""
         self._scratch = np.zeros(at.SCRATCH_WORDS, np.int64)
         words.scratch = self._scratch.ctypes.data
 

@@ -12,9 +12,9 @@ switches may be controlled from different threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import wraps
-from typing import Concatenate, Literal, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,8 @@ class SwitchControl:
         self.name = name
         self.ports = ports
         self.interfaces: dict[int, str] = {}  # of ports that are interfaces
+        self.lock: AbstractContextManager[Any] = nullcontext()
+        """Held by whoever calls, where several threads may."""
         self.on_image: Callable[[NDArray[np.int64]], None] | None = None
         """Called with each new image before packets see it."""
         self._state = state

@@ -58,7 +58,7 @@ from weft.switch.engine.dataplane.pool import (
     release,
     take_buffer,
     take_first,
-    take_packet,
+    take_in,
 )
 from weft.switch.engine.dataplane.queues import enqueue, land, note_drop, put_on_link
 from weft.switch.engine.dataplane.runtime import lookup_word
@@ -446,24 +446,28 @@ def serve_port(context: Context, port_index: int, now_ns: int) -> None:
 @entry
 def receive_frame(context: Context, switch: int, port: int, frame: Frame, now_ns: int) -> None:
     """Copy a frame (uint8 array) into the pool and ``ingest`` it; too long or no room: drop."""
-    length = frame.size
-    if HEADROOM + length + SLACK > context.buffer_stride:
-        SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
-        return
-    buffer = take_buffer(context)
-    if buffer == NONE:
-        context.no_buffer += 1
-        return
-    packet = take_packet(context, buffer)
+    packet = take_in(context, switch, frame)
+    if packet != NONE:
+        ingest(context, switch, port, packet, now_ns)
+
+
+@entry
+def send_frame(context: Context, switch: int, port: int, frame: Frame, now_ns: int) -> None:
+    """Copy a frame (uint8 array) into the pool and put it on the link of a port, as one that has
+    been through all programs and queues; too long or no room: drop."""
+    packet = take_in(context, switch, frame)
     if packet == NONE:
-        drop_buffer(context, buffer)
-        context.no_buffer += 1
         return
-    memcpy(context.buffers + buffer * context.buffer_stride + HEADROOM, frame.ctypes.data, length)
     words = Packet(context.packets, packet)
-    words.frame = HEADROOM
-    words.frame_length = length
-    ingest(context, switch, port, packet, now_ns)
+    words.payload = words.frame
+    words.length = words.payload_length = words.frame_length
+    words.header_length = words.trace_number = 0
+    words.switch = switch
+    words.port = port
+    port_index = switch * context.port_count + port
+    start_ns = max(now_ns, PortRecord(context.ports, port_index).free_ns)
+    put_on_link(context, port_index, packet, start_ns)
+    reschedule(context, port_index)
 
 
 @entry

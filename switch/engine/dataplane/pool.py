@@ -2,10 +2,14 @@
 
 from weft.base.jit import memcpy
 from weft.switch.engine.dataplane.layout import (
+    DROPS_TOO_LONG,
+    HEADROOM,
     LEAST_BARE_BYTES,
     NONE,
+    SLACK,
     Chain,
     Context,
+    Frame,
     Packet,
     PhvHead,
     SwitchRecord,
@@ -103,6 +107,30 @@ def take_packet(context: Context, buffer: int) -> int:
     row.keep = 0
     row.header_length = 0
     return packet  # type: ignore[no-any-return]
+
+
+@jit
+def take_in(context: Context, switch: int, frame: Frame) -> int:
+    """Copy a frame (uint8 array) into the pool for a switch, and return its packet, or NONE: it is
+    too long, or there is no room, which is counted."""
+    length = frame.size
+    if HEADROOM + length + SLACK > context.buffer_stride:
+        SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
+        return NONE
+    buffer = take_buffer(context)
+    if buffer == NONE:
+        context.no_buffer += 1
+        return NONE
+    packet = take_packet(context, buffer)
+    if packet == NONE:
+        drop_buffer(context, buffer)
+        context.no_buffer += 1
+        return NONE
+    memcpy(context.buffers + buffer * context.buffer_stride + HEADROOM, frame.ctypes.data, length)
+    words = Packet(context.packets, packet)
+    words.frame = HEADROOM
+    words.frame_length = length
+    return packet
 
 
 @entry

@@ -130,7 +130,8 @@ class WatchedRun:
     def __init__(self, run_id: str, folder: Path, links: WatchedLinks) -> None:
         self.id = run_id
         self.description = links.description
-        self._folder = folder
+        self.socket = folder / SOCKET
+        """Where its switches' process answers."""
         self._directions = links.directions
 
     def read(self) -> Reading:
@@ -139,7 +140,7 @@ class WatchedRun:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
                 asking.settimeout(ANSWER_S)
-                asking.connect(str(self._folder / SOCKET))
+                asking.connect(str(self.socket))
                 asking.shutdown(socket.SHUT_WR)
                 while part := asking.recv(1 << 16):
                     answer += part
