@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from weft.base import documents
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 
 MOST_ANSWER = 1 << 16
 READ_BYTES = 1 << 16
@@ -41,7 +41,8 @@ def _begin(connection: socket.socket, path: Path, request: str) -> None:
             f"no switch process answers at {str(path)!r} ({error.strerror or error}): one of weft "
             "switch does with --debug-socket SOCKET, and every network that is up"
         ) from None
-    refuse(not answer, f"the switch process at {str(path)!r} has ended", RunError)
+    if not answer:
+        raise RunError(f"the switch process at {str(path)!r} has ended")
     document = documents.decoded(dict[str, Any], answer, f"the answer of {str(path)!r}")
     if "error" in document:
         raise InputError(document["error"])

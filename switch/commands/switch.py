@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import Ended, InputError, MachineError, RunError, refuse
+from weft.base.errors import Ended, InputError, MachineError, RunError
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.joining import Joinable, join
 from weft.switch.commands.switch_control import ControlSocket
@@ -231,10 +231,8 @@ def _run(switches: Sequence[_Switch], config: ProcessConfig, ended: threading.Ev
             process.close_ports(number)
 
         if (debugged := switches[0].options.debug_socket) is not None:
-            refuse(
-                debugged.exists() and not debugged.is_socket(),
-                f"--debug-socket {str(debugged)!r}: there is something else already",
-            )
+            if debugged.exists() and not debugged.is_socket():
+                raise InputError(f"--debug-socket {str(debugged)!r}: something else is there")
             at_end.callback(StatisticsSocket(process, str(debugged)).close)
         control = ControlSocket(
             switches[0].options.control,

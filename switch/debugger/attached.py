@@ -132,7 +132,8 @@ class AttachedSwitch:
     def send(self, port: int, frame: bytes) -> None:
         """Let a packet come in before those that wait. Raises InputError for a port that the switch
         has not, or a frame that is too long."""
-        refuse(not self._has_port(port), f"the switch has no port {port}")
+        if not self._has_port(port):
+            raise InputError(f"the switch has no port {port}")
         most = self.control.host.frame_bytes
         refuse(
             len(frame) > most, f"a packet of {len(frame)} bytes: the switch takes {most} at most"

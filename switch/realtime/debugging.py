@@ -91,7 +91,8 @@ class Debugging:
         controls = {control.name: control for control in self._process.controls}
         if name not in controls:
             raise InputError(f"there is no switch {name!r}; there are: {', '.join(controls)}")
-        refuse(kind not in KINDS, f"a debugger is one of {', '.join(KINDS)}, not {kind!r}")
+        if kind not in KINDS:
+            raise InputError(f"a debugger is one of {', '.join(KINDS)}, not {kind!r}")
         switch = AttachedSwitch(self._process.dataplane, controls[name])
         places = Places(switch.loaded.program.document, Path(folder))
         debugger = Debugger(switch.program, places, switch.steps())

@@ -128,11 +128,11 @@ class StatisticsSocket:
     def _attend(self, connection: socket.socket) -> None:
         try:
             try:
-                request = _request(connection)
-                if request.split()[:1] == [b"debug"]:
-                    self._debug(connection, request)
+                line = _request(connection)
+                if line.split()[:1] == [b"debug"]:
+                    self._debug(connection, line)
                     return
-                document = self._done(request)
+                document = self._done(line)
             except WeftError as error:
                 document = {"error": str(error)}
             with self._lock:
@@ -145,14 +145,14 @@ class StatisticsSocket:
         finally:
             self._leave(connection)
 
-    def _debug(self, connection: socket.socket, request: bytes) -> None:
+    def _debug(self, connection: socket.socket, line: bytes) -> None:
         """Let a switch be debugged by whoever is at the other end, until that has gone.
 
         Raises WeftError.
         """
         from weft.switch.realtime.debugging import Debugging  # which few runs need
 
-        words = request.decode(errors="replace").split()
+        words = line.decode(errors="replace").split()
         if len(words) != DEBUG_WORDS:
             raise InputError(f"request {_shown(repr(' '.join(words)))}: debug SWITCH KIND FOLDER")
         with self._lock:

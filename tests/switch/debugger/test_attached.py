@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from tests.support.bmv2_support import loaded
+from tests.support.debug_editor import Editor
 from tests.support.emulated_support import wait_until
-from tests.switch.debugger.test_debug_adapter import Editor
 
 from weft.base.errors import InputError, RunError
 from weft.switch.commands.attach import attach
@@ -24,6 +24,7 @@ from weft.switch.commands.stf import load_program
 from weft.switch.compiler import compile_program
 from weft.switch.debugger import attached
 from weft.switch.debugger.attached import AttachedSwitch
+from weft.switch.debugger.debugger import WAITING
 from weft.switch.engine.control.entities import (
     ActionCall,
     DigestEvent,
@@ -126,7 +127,7 @@ class Terminal:
 
     def until(self, wanted: str) -> list[str]:
         """The lines up to one that has a text in it."""
-        found = []
+        found: list[str] = []
         while True:
             line = self.lines.readline()
             assert line, f"{wanted!r} is not in {found}"
@@ -379,7 +380,7 @@ def test_packets_leave_the_same_behind_in_the_switch_whoever_runs_the_program(
 def passed(steps: Iterator[Step]) -> list[str]:
     """The events of the packets that have come."""
     events = (step.event for step in steps)
-    return list(takewhile(lambda event: event != attached.WAITING, events))
+    return list(takewhile(lambda event: event != WAITING, events))
 
 
 def test_entries_that_come_meanwhile_are_met_and_another_program_ends_it() -> None:

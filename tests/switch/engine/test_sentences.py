@@ -1,0 +1,106 @@
+"""What BMv2's page of simple_switch says of packets: the engine, the interpreter and BMv2 do it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.support.bmv2_support import require_bmv2, run_bmv2
+from tests.support.interpreter_twin import Twin
+from tests.support.sentences import PAGE, PROGRAM, ROOT, Case, page, sentences
+
+from weft.switch.commands.stf import load_program
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
+
+COPIES = Replica(2, 1), Replica(3, 2)
+COMMANDS = """mirroring_add 3 3
+mirroring_add 4 4
+mc_mgrp_create 7
+mc_node_create 1 2
+mc_node_associate 7 0
+mc_node_create 2 3
+mc_node_associate 7 1
+mirroring_add_mc 6 7"""
+"""For BMv2, what `switch` has."""
+IN_PORT, PORTS = 5, 6
+MICROSECOND = 1000
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return load_program(PROGRAM, [], {})
+
+
+def switch(text: str, queue: Queue | None = None) -> tuple[Dataplane, SwitchControl]:
+    dataplane = Dataplane(1, 8, packets=64, plain=True)
+    for port in range(PORTS):
+        dataplane.set_port(0, port, queue or Queue())
+    control = dataplane.control(0)
+    control.load_program(text, load="save")
+    control.commit_program()
+    control.insert_replication(MulticastGroup(7, COPIES))
+    for session, replicas in ((3, (Replica(3, 0),)), (4, (Replica(4, 0),)), (6, COPIES)):
+        control.insert_replication(CloneSession(session, replicas))
+    control.publish()
+    return dataplane, control
+
+
+@pytest.fixture(scope="module")
+def both(text: str) -> tuple[Dataplane, SwitchControl]:
+    return switch(text)
+
+
+@pytest.mark.parametrize(
+    "case", sentences().case, ids=lambda case: f"{int(case.packet[:2], 16)}-{case.packet[28:]}"
+)
+def test_a_packet_leaves_as_the_sentence_says(
+    both: tuple[Dataplane, SwitchControl], case: Case
+) -> None:
+    dataplane, _ = both
+    frame = bytes.fromhex(case.packet)
+    dataplane.receive(0, IN_PORT, [frame], 0)
+    sent = sorted((one.port, one.frame.hex()) for one in dataplane.transmit(0))
+    assert sent == case.leaves, case.text
+    twin = sorted((port, data.hex()) for port, data in Twin(*both).sent(IN_PORT, frame))
+    assert twin == case.leaves, case.text
+    assert dataplane.context.free_packet_count == 64
+
+
+def test_bmv2_sends_the_same(text: str, tmp_path: Path) -> None:
+    require_bmv2()
+    cases = sentences().case
+    wanted = Counter(tuple(one) for case in cases for one in case.leaves)
+    frames = [bytes.fromhex(case.packet) for case in cases]
+    arrivals = {IN_PORT: list(enumerate(frames))}
+    sent = run_bmv2(tmp_path, text, arrivals, wanted.total(), COMMANDS, ports=range(PORTS))
+    assert Counter((port, frame.hex()) for port in sent for frame in sent[port]) == wanted
+
+
+def test_timestamps_and_depths_are_those_of_the_queue(text: str) -> None:
+    frame = bytes([80]) + bytes(99)
+    rate = Queue(8 * len(frame) * 10**5)  # a frame takes 10 microseconds
+    dataplane, _ = switch(text, rate)
+    dataplane.set_epoch(0, 1000 * MICROSECOND)
+    come = 1500 * MICROSECOND
+    dataplane.receive(0, IN_PORT, [frame] * 3, come)
+    told = [one.frame for one in dataplane.transmit(come + 100 * MICROSECOND)]
+
+    def words(frame: bytes) -> list[int]:
+        return [int.from_bytes(frame[place : place + 2], "big") for place in (4, 6, 8, 10)]
+
+    # ingress, egress, enq_timestamp, deq_timedelta; then both depths
+    assert [words(one) for one in told] == [
+        [500, 500, 500, 0], [500, 510, 500, 10], [500, 520, 500, 20],
+    ]  # fmt: skip
+    assert [(one[12], one[3]) for one in told] == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_the_page_lists_the_sentences_and_all_tests_that_it_names_are_there() -> None:
+    assert PAGE.read_text() == page()
+    for one in sentences().elsewhere:
+        file, name = one.test.split("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), one.test
+    assert len({case.packet for case in sentences().case}) == len(sentences().case)
