@@ -8,9 +8,11 @@ from weft.switch.debugger.values import shown
 from weft.switch.engine.control.contents import Contents
 from weft.switch.engine.control.meters import cell_at
 from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.control.tables import Identity
 from weft.switch.engine.dataplane import layout
 from weft.switch.engine.dataplane.layout import DIGEST
 from weft.switch.engine.program.attachments import Meter
+from weft.switch.engine.program.program import Table
 from weft.switch.engine.program.words import signed, split_words
 from weft.switch.interpreter.memory import MILLION, Bucket, Cell, Memory, MeterCell
 
@@ -95,11 +97,13 @@ class LiveMemory(Memory):
         kept.counts[2 * colour : 2 * colour + 2] += (1, size)
         return colour
 
-    def hit(self, entry: Cell) -> None:
-        """Note when an entry was hit."""
-        base = self.contents.tables[entry[0]].table.hit_base
-        if base is not None:
-            self.control.values.state.ageing.hits[self._cell(base, entry)] = self.now_ns
+    def look_up(self, table: Table, entry: Identity | None) -> None:
+        """Count in the switch that an entry of a table was hit, or None, and note when."""
+        state = self.control.values.state
+        if table.lookups_cell is not None:
+            state.counters[table.lookups_cell][int(entry is not None)] += 1  # misses, hits
+        if table.hit_base is not None and entry is not None:
+            state.ageing.hits[self._cell(table.hit_base, (table.name, entry))] = self.now_ns
 
     def learn(self, number: int, values: tuple[int, ...]) -> None:
         """Tell the controller the sample of a digest."""

@@ -454,10 +454,7 @@ class Passage:
     def note_hit(self, table: Table, packet: Packet, entry: Identity | None) -> None:
         """Count the hit or miss, and with the table's own counter and meter."""
         size, cell = packet.ingress_length, (table.name, entry)
-        if table.keys:
-            self.memory.lookups[table.name][entry is None] += 1
-        if entry is not None:
-            self.memory.hit(cell)
+        self.memory.look_up(table, entry)
         if table.counter_base is not None:
             self.memory.count(cell, size)
         meter = table.meter

@@ -9,7 +9,7 @@ from weft.switch.engine.control.entities import MeterConfig
 from weft.switch.engine.control.tables import Identity
 from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.program.attachments import Meter
-from weft.switch.engine.program.program import Program
+from weft.switch.engine.program.program import Program, Table
 
 Cell = tuple[str, int | Identity | None]
 """A cell of an array by its index; of a table's by its entry, None for the default one."""
@@ -130,8 +130,10 @@ class Memory:
         counted[0] += 1
         counted[1] += size
 
-    def hit(self, entry: Cell) -> None:
-        """Take note that an entry was hit: nothing here grows old."""
+    def look_up(self, table: Table, entry: Identity | None) -> None:
+        """Count that an entry of a table was hit, or None. Nothing here grows old."""
+        if table.keys:
+            self.lookups[table.name][entry is None] += 1
 
     def learn(self, number: int, values: tuple[int, ...]) -> None:
         """Keep the sample of a digest."""

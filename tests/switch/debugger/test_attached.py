@@ -340,6 +340,7 @@ def remembered(control: SwitchControl) -> list[Any]:
         values.read_direct_counter("I.t", None),
         [one for one in control.take_events() if isinstance(one, DigestEvent)],
         values.idle_ns("I.t", keys),
+        values.state.lookups(),
     ]
 
 
