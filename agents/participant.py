@@ -8,7 +8,7 @@ What a rank and a server on the same host say to each other is no packet
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from weft.agents.collectives.agent import HostAgent
@@ -49,6 +49,15 @@ class Team:
     """As `Communicator` has it."""
     epoch: int = 1
     """A number of the run that no run before it on this network had."""
+
+    @cached_property
+    def _numbers(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(map(ipv4, each)) for each in (self.addresses, self.servers, self.groups))
+
+    def numbers(self) -> tuple[tuple[int, ...], ...]:
+        """Return the addresses of ranks, servers and groups as integers: all ranks of a process ask
+        for the same ones."""
+        return self._numbers
 
     def is_member(self, rank: int, group: int) -> bool:
         """Return whether a rank is a member of the group of a number."""
@@ -237,12 +246,11 @@ class Participant:
         self._members = tuple(members)
         for number, member in members:
             team = teams[number]
-            addresses = [ipv4(address) for address in team.addresses]
-            servers = [ipv4(address) for address in team.servers]
+            addresses, servers, group_addresses = team.numbers()
             if member < len(addresses):
                 groups = [
-                    ipv4(group) if team.is_member(member, number) else None
-                    for number, group in enumerate(team.groups)
+                    group if team.is_member(member, number) else None
+                    for number, group in enumerate(group_addresses)
                 ]
                 communicator = Communicator(
                     endpoint,

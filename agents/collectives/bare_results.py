@@ -10,6 +10,7 @@ import numpy.typing as npt
 from weft.agents.collectives.contents import Content, Wanted, find_unlike
 from weft.agents.collectives.coverage import Held, find_wrong
 from weft.agents.collectives.names import REDUCING
+from weft.agents.collectives.tensors import Piece, Tensors, check_cover, runs
 from weft.agents.collectives.workload import Workload
 from weft.agents.transport.noted_sums import NotedSum
 from weft.agents.transport.payload_layout import weight_of
@@ -50,7 +51,7 @@ def find_wrong_results(
 
 def _is_made(work: Workload) -> bool:
     """Return whether an operation makes results of what comes."""
-    return work.request.collective in REDUCING
+    return work.request.collective in REDUCING or work.request.tensors is not None
 
 
 def _inside(address: npt.NDArray[np.int64], held: Sequence[Held]) -> npt.NDArray[np.bool_]:
@@ -70,6 +71,12 @@ def _inside(address: npt.NDArray[np.int64], held: Sequence[Held]) -> npt.NDArray
 def _contributed(held: Held, key: int) -> Iterator[Content]:
     """Yield what is in a rank's arrays at the start."""
     work, start = held.workload, held.buffer
+    tensors = work.request.tensors
+    if tensors is not None:
+        pieces = tensors.held[held.rank] if held.rank < len(tensors.held) else ()
+        for piece in pieces:
+            yield from _slices(tensors, piece, held, key)
+        return
     size = work.buffer_bytes(held.rank)
     if size:
         item_bytes = work.request.item_bytes
@@ -77,9 +84,32 @@ def _contributed(held: Held, key: int) -> Iterator[Content]:
         yield Content(start, start + size, -start, item_bytes, key, weight)
 
 
+def _slices(tensors: Tensors, piece: Piece, held: Held, key: int) -> Iterator[Content]:
+    """Yield a piece of a tensor in a rank's memory in parts that follow each other in the tensor,
+    too, whose bytes are told by their places in it."""
+    shape, item_bytes = tensors.tensors[piece.tensor]
+    starts, length = runs(shape, piece.box)
+    address = (held.buffer, held.output)[piece.memory]
+    if not length or address is None:
+        return
+    at, size_bytes = address + piece.offset, length * item_bytes
+    for start in starts.tolist():
+        yield Content(at, at + size_bytes, start * item_bytes - at, 1, key + piece.tensor, 1)
+        at += size_bytes
+
+
 def _wanted(held: Held, key: int, number: int) -> Iterator[Wanted]:
     """Yield what has to be in a rank's arrays in the end; a rank alone has its own data."""
     work, start = held.workload, held.output
+    tensors = work.request.tensors
+    if tensors is not None:
+        for tile in tensors.tiles[held.rank] if held.rank < len(tensors.tiles) else ():
+            check_cover(tile)
+            what = f"a slice of tensor {tile.tensor} on device {tile.device}"
+            for piece in tile.pieces:
+                for slice_ in _slices(tensors, piece, held, key):
+                    yield Wanted(slice_, 1, what, number)
+        return
     request, ranks = work.request, work.size
     count = request.output_elements(held.rank, ranks)
     if not count or start is None or ranks == 1:

@@ -407,12 +407,21 @@ class FlowGraph:
 
     def partners(self, rank: int) -> set[int]:
         """Return the ranks that one sends to, or hears from."""
+        ranks, others = self._pairs
+        first, behind = np.searchsorted(ranks, (rank, rank + 1))
+        return set(others[first:behind].tolist()) - {rank}
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray]:
+        """Return who sends to whom, or tells whom, both ways: ranks in order, and for each entry
+        the other rank."""
         table = self.table
-        found: set[int] = set()
         told = table.source[table.waiting]
-        for one, other in ((table.source, table.destination), (self.at_rank, told)):
-            found.update(other[one == rank].tolist(), one[other == rank].tolist())
-        return found - {rank}
+        one = np.concatenate([table.source, self.at_rank])
+        other = np.concatenate([table.destination, told])
+        ranks, others = np.concatenate([one, other]), np.concatenate([other, one])
+        order = np.argsort(ranks, kind="stable")
+        return ranks[order], others[order]
 
     def least_ns(self, rate_bps: int) -> list[int | None]:
         """Return when each task ends at the earliest, counted from the start, as if a flow had its

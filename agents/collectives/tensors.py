@@ -134,6 +134,33 @@ def elements(
     return np.ascontiguousarray(rows[:, :item_bytes]).reshape(-1)
 
 
+def runs(shape: Sequence[int], box: Box) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the parts of a slice that follow each other in the whole tensor, too: the first
+    element of each, counted in row-major order, int64 [n], and how many elements each has."""
+    stride = length = 1
+    starts = np.zeros(1, np.int64)
+    whole = True
+    for size, (begin, end) in zip(reversed(shape), reversed(box), strict=True):
+        if whole:
+            length *= end - begin
+            starts = starts + begin * stride
+        else:
+            starts = (np.arange(begin, end)[:, None] * stride + starts).reshape(-1)
+        whole = whole and (begin, end) == (0, size)
+        stride *= size
+    return starts, length
+
+
+def check_cover(tile: DeviceTile) -> None:
+    """Raise InputError unless a tile's pieces have as many elements as it has."""
+    covered = sum(size_of(piece.box) for piece in tile.pieces)
+    if covered != size_of(tile.box):
+        raise InputError(
+            f"the pieces of tensor {tile.tensor} on device {tile.device} have {covered} elements "
+            f"of {size_of(tile.box)}"
+        )
+
+
 def assembled(tile: DeviceTile, item_bytes: int, memories: Sequence[Bytes]) -> Bytes:
     """Return a tile's bytes, in row-major order, put together from its pieces.
 
@@ -141,12 +168,7 @@ def assembled(tile: DeviceTile, item_bytes: int, memories: Sequence[Bytes]) -> B
         InputError: the pieces do not cover the tile as they should.
     """
     extents = [end - begin for begin, end in tile.box]
-    covered = sum(size_of(piece.box) for piece in tile.pieces)
-    if covered != size_of(tile.box):
-        raise InputError(
-            f"the pieces of tensor {tile.tensor} on device {tile.device} have {covered} elements "
-            f"of {size_of(tile.box)}"
-        )
+    check_cover(tile)
     whole = np.zeros((*extents, item_bytes), np.uint8)
     for piece in tile.pieces:
         bounds = zip(piece.box, tile.box, strict=True)

@@ -82,9 +82,6 @@ class PlacedFamily(FlowFamily):
 
     has_places = True
 
-    def payload_reader(self, asked: "Asked") -> str:
-        return "computes with them, or puts them together to tensors"
-
     def check_sizes(self, asked: "Asked") -> None:
         """It is checked where the graph is made."""
 

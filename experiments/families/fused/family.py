@@ -48,6 +48,9 @@ class FusedOperator(PlacedFamily):
     def title(self, collective: str) -> str:
         return "Operator"
 
+    def payload_reader(self, asked: "Asked") -> str:
+        return "computes with them"
+
     def described(self, scenario: Mapping[str, Any]) -> str:
         size = format_size(int(scenario["size_bytes"]))
         return f"{self.title(FUSED_OPERATORS)} {scenario['operator']}, {size} in all"

@@ -200,7 +200,10 @@ def test_bytes_that_a_rank_has_are_not_written() -> None:
             "allreduce needs the bytes of data, since it measures how far sums of mixed data",
         ),
         ({"collective": "allgather", "world": "emulated"}, "packets are real"),
-        ({"collective": "reshard", "world": "simulated", "case": 1}, "reshard needs"),
+        (
+            {"collective": "fused", "world": "simulated", "operator": "gemv-allreduce"},
+            "fused needs the bytes of data, since it computes with them",
+        ),
     ],
 )
 def test_payload_none_is_refused_where_bytes_are_needed(

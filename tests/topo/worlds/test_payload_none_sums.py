@@ -11,16 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.golden.recording import run
 
+from weft import Scenario
 from weft.agents.collectives.bare_results import find_wrong_results
 from weft.agents.collectives.contents import Content, Memory
 from weft.agents.collectives.coverage import Held
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.tensors import (
+    Box,
+    DeviceTile,
+    Piece,
+    Tensors,
+    TensorShape,
+    runs,
+)
 from weft.agents.collectives.unicast import Pattern
 from weft.agents.collectives.workload import Workload
 from weft.agents.servers.server_operation import ServerOperation
 from weft.agents.transport import aggregation
 from weft.agents.transport.noted_sums import NotedSum
 from weft.agents.transport.payload_layout import Landing, weight_of
+from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.simulation import simulate
 
 ALLREDUCE = Workload(Request(0, "allreduce", "direct", 100, dtype="float32"), 3, 1)
 BUFFERS = (1 << 20, 1 << 21, 1 << 22)
@@ -177,3 +188,77 @@ def test_a_switch_that_adds_a_part_twice_is_found(
     monkeypatch.setattr(aggregation, "weight_of", doubled)
     found = run(f"{line} --algorithm switch --payload none").error or ""
     assert "element 0 of the result has rank 3's part twice" in found
+
+
+@st.composite
+def _boxes(draw: st.DrawFn) -> tuple[tuple[int, ...], Box]:
+    """A shape and a slice of it."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), max_size=4)))
+    ends = [sorted((draw(st.integers(0, size - 1)), draw(st.integers(1, size)))) for size in shape]
+    return shape, tuple((begin, max(end, begin + 1)) for begin, end in ends)
+
+
+@given(drawn=_boxes())
+def test_runs_of_a_slice_are_its_elements_in_their_order(
+    drawn: tuple[tuple[int, ...], Box],
+) -> None:
+    shape, box = drawn
+    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    starts, length = runs(shape, box)
+    found = (starts[:, None] + np.arange(length)).reshape(-1)
+    slices = tuple(slice(begin, end) for begin, end in box)
+    assert found.tolist() == places[slices].reshape(-1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "case", "loss"),
+    [("send-recv+allgather", 3, 0.0), ("broadcast", 9, 0.0), ("multicast", 8, 0.01)],
+)
+def test_tensors_without_bytes_come_at_the_same_times(
+    strategy: str, case: int, loss: float
+) -> None:
+    def moved(payload: str) -> dict[str, Any]:
+        scenario = Scenario(
+            "reshard", world="simulated", topology="single", shape="48,16,8", case=case,
+            strategies=(strategy,), loss=loss, rate_bps=10**9, payload=payload, predict=False,
+        )  # fmt: skip
+        (algorithm,) = scenario.algorithms
+        came = simulate(scenario, program_of(scenario), algorithm, 0, lambda _: None)
+        return {**came.to_dict(), "digest": None, "scenario": None}
+
+    found = moved("none")
+    assert found["verified"]
+    assert found == moved("all")
+
+
+SLICES = Tensors(
+    (TensorShape((2, 4), 4),),
+    ((Piece(0, ((0, 2), (0, 2)), 0, 0),), (Piece(0, ((0, 2), (2, 4)), 0, 0),)),
+    ((DeviceTile("d0", 0, ((0, 2), (0, 4)),
+                 (Piece(0, ((0, 2), (0, 2)), 0, 0), Piece(0, ((0, 2), (2, 4)), 1, 0))),), ()),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "length", "wrong"),
+    [
+        (0, 16, ""),
+        (0, 8, "byte 0 of a slice of tensor 0 on device d0 did not come"),
+        (8, 8, "byte 0 of a slice of tensor 0 on device d0 belongs elsewhere"),
+    ],
+)
+def test_slices_that_do_not_come_or_belong_elsewhere_are_found(
+    source: int, length: int, wrong: str
+) -> None:
+    class Work:
+        request = type("Asked", (), {"tensors": SLICES, "collective": "flows"})()
+
+    work = Work()
+    held = [
+        Held(work, rank, BUFFERS[rank], OUTPUTS[rank])  # type: ignore[arg-type]
+        for rank in (0, 1)
+    ]
+    rows = np.zeros(1, Landing.dtype)
+    rows[0] = (OUTPUTS[0], BUFFERS[1] + source, length, 1, 2, 3, 0, 0)
+    found = find_wrong_results(rows, (), held).get(0, "")
+    assert found.startswith(wrong) and bool(found) == bool(wrong)
