@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, did_you_mean
 from weft.interface.mininet_bmv2 import Bmv2Process, compiled_for_bmv2
 from weft.switch.commands.switch_group import SwitchGroup
 from weft.topo.worlds.emulated.mininet_classes import Host, Switch, info
@@ -19,6 +19,16 @@ KINDS = ("weft", "bmv2")
 FIRST_GRPC_PORT = 50051
 FIRST_THRIFT_PORT = 9090
 MOST_TCP_PORT = 65535
+OWN = (
+    "sw_path", "json_path", "thrift_port", "pcap_dump", "log_console", "log_file", "verbose",
+    "device_id", "enable_debugger", "program", "grpc_port", "cpu_port", "priority_queues",
+    "start_controller", "switch",
+)  # fmt: skip
+"""The arguments of a switch beside Mininet's own, any of which it may have."""
+MININETS = frozenset((
+    "dpid", "opts", "listenPort", "inNamespace", "ip", "mac", "ports", "cls", "isSwitch", "cores",
+    "batch", "protocols", "failMode", "datapath", "privateDirs",
+))  # fmt: skip
 
 
 class P4Host(Host):
@@ -100,6 +110,12 @@ class P4Switch(Switch):
         self.kind = switch or self.kind
         if self.kind not in KINDS:
             raise InputError(f"switch {name}: switch={switch!r} is none of: {', '.join(KINDS)}")
+        for given in kwargs.keys() - MININETS:
+            if near := did_you_mean(given, OWN):
+                raise InputError(
+                    f"switch {name}: there is no argument {given!r}{near}; beside Mininet's own "
+                    f"there are {', '.join(OWN)}"
+                )
         program = _chosen(name, program, json_path)
         grpc_port = self._number(name, "grpc_port", grpc_port, FIRST_GRPC_PORT, MOST_TCP_PORT)
         thrift_port = self._number(

@@ -42,6 +42,8 @@ def test_a_mininet_scripts_switches_are_one_process_that_dies_with_it(tmp_path: 
     assert (seen["lost"], seen["processes"]) == (0.0, 1)
     assert (seen["lost_stopped"], seen["lost_started"]) == (100.0, 0.0)
     assert seen["processes_then"] == 2
+    unknown = seen["refused"].pop()
+    assert unknown.startswith("switch s9: there is no argument 'progam' (did you mean program?)")
     assert seen["refused"] == [
         "switch s9: program 'nowhere.p4': there is no such file",
         "switch s9: switch='ovs' is none of: weft, bmv2",

@@ -61,7 +61,9 @@ def main(program: str, folder: str) -> None:
     seen["lost_started"] = net.ping([h1, h2])
     seen["processes_then"] = len(children())
     refused = []
-    for wrong in ({"program": "nowhere.p4"}, {"switch": "ovs"}, {"grpc_port": 1 << 20}):
+    for wrong in (
+        {"program": "nowhere.p4"}, {"switch": "ovs"}, {"grpc_port": 1 << 20}, {"progam": "x.p4"},
+    ):  # fmt: skip
         try:
             P4RuntimeSwitch("s9", **wrong)
         except InputError as error:

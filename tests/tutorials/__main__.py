@@ -49,6 +49,10 @@ on are Weft's, so that no package has to be looked for. A script in `solution/` 
 `p4runtime_lib` if `PYTHONPATH=../../utils` stands before the command. PTF tests of an exercise,
 which want a folder for their logs, run by `mkdir -p logs; sudo weft ptf solution/basic.p4 ptf`.
 
+The controller of `flowcache` ends itself where two packets of a flow reach it before the first
+one's entry is written, as the second entry is refused (`ALREADY_EXISTS`): on a busy machine send
+one ping, and the next ones when it is answered. BMv2 refuses that entry, too.
+
 | exercise | expectation | seen | |
 |---|---|---|---|
 """
