@@ -158,12 +158,6 @@ class ProgramInfo:
         self._profile_tables: dict[int, list[TableInfo]] = {}
         for table in self.tables.values():
             self._profile_tables.setdefault(table.profile_id, []).append(table)
-            for action_id in table.scopes:
-                refuse(
-                    action_id not in self.actions,
-                    f"P4Info: table {table.name} has unknown action {action_id}",
-                    invalid,
-                )
             refuse(
                 table.profile_id and table.profile_id not in self.profiles,
                 f"P4Info: table {table.name} has unknown action profile {table.profile_id}",
@@ -225,7 +219,11 @@ class ProgramInfo:
         return TableInfo(
             *_identity(message.preamble),
             fields=_numbered(f"table {name}", fields),
-            scopes={reference.id: reference.scope for reference in message.action_refs},
+            scopes={  # @hidden actions are not described, but those of a table are named, as by p4c
+                reference.id: reference.scope
+                for reference in message.action_refs
+                if reference.id in self.actions
+            },
             profile_id=message.implementation_id,
             const_default=message.const_default_action_id != 0,
             is_const=message.is_const_table,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 
 import pytest
+from tests.support.compiler_support import compiled
 from tests.support.fabric import fabric_plan
 
 from weft.controller import Controller
@@ -12,6 +15,8 @@ from weft.controller.client import WriteError
 from weft.controller.plan import Update
 from weft.controller.remote import SwitchError
 from weft.switch.compiler import compile_cached
+from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.p4info_objects import Translations
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.worlds.simulated.world import SimulatedWorld
@@ -27,6 +32,18 @@ def test_a_plan_is_applied_and_counters_are_read_without_a_thread() -> None:
         controller.apply(fabric_plan(world.topology, without=["leaf0-spine1"]))
         assert set(threading.enumerate()) <= before
         assert {link.tx_packets for link in controller.read_counters().values()} == {0}
+
+
+def test_a_table_may_have_hidden_actions(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        locals="@hidden action b() { } action a() { } table t { key = { hdr.h.a: exact; }"
+        " actions = { a; b; } default_action = b; entries = { 1: a(); 2: b(); } }",
+        ingress="t.apply();",
+    )
+    info = ProgramInfo(program.p4info, json.loads(program.bmv2_json), Translations())
+    (table,) = info.tables.values()
+    assert [info.actions[number].name for number in table.scopes] == ["I.a"]
 
 
 def test_a_refused_update_is_named() -> None:
