@@ -76,7 +76,7 @@ def entry(runtime: Any, number: int = 1) -> Any:
         ),
         (
             lambda runtime: entry(runtime).update(params={}),
-            ":12: table_entries[1]: 'params' means nothing here (did you mean action_params?)",
+            ":25: table_entries[1]: 'params' means nothing here (did you mean action_params?)",
         ),
         (lambda runtime: runtime.update(target="tofino"), ":2: target: 'tofino' is unknown"),
         (
