@@ -106,6 +106,15 @@ def _hosts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(_text(name, item).strip() for item in names)
 
 
+def _wholes(name: str, value: Any) -> tuple[int, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, (list, tuple)) or not items:
+        raise InputError(
+            f"{name} {shown(value)} is no list: write whole numbers with commas, like 1,0,3"
+        )
+    return tuple(_whole_number(name, each) for each in items)
+
+
 def _seconds(name: str, value: Any) -> float:
     seconds = parse_number(value.removesuffix("s") if isinstance(value, str) else value)
     if seconds is None:
@@ -178,6 +187,12 @@ class OptionKind:
 
 TEXT = OptionKind("a name", _text)
 WHOLE = OptionKind("a whole number", _whole_number, metavar="N")
+WHOLES = OptionKind(
+    "whole numbers with commas",
+    _wholes,
+    write=lambda numbers: ",".join(map(str, numbers)),
+    metavar="N,...",
+)
 SIZE = OptionKind(
     "bytes, like 64KiB", lambda name, value: parse_size(value, name), format_size, _write_size
 )

@@ -134,7 +134,8 @@ def paths(
 
 @app.command()
 @scenario_options(
-    *SHAPE, "oversubscription", "switch", "paths", "links", "seed",
+    *SHAPE, "oversubscription", "priority-queues", "queue-weights", "queue-rates", "queue-depths",
+    "switch", "paths", "links", "seed",
     paths=f"{', '.join(unassigned_schemes())}.",
     seed="Seed of hashes.",
 )  # fmt: skip
@@ -168,14 +169,6 @@ def up(
     cpu_port: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
-    ] = None,
-    priority_queues: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--priority-queues",
-            metavar="N",
-            help="Queues of each switch port, for priorities 0 to N-1. [1, or the network's]",
-        ),
     ] = None,
     no_controller: Annotated[
         bool,
@@ -216,7 +209,7 @@ def up(
         check_grpc_port("--grpc-port", grpc_port, len(scenario.network().switches))
     standing = Standing(
         asked.program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc,
-        cpu_port=cpu_port, priority_queues=priority_queues, controlled=not no_controller,
+        cpu_port=cpu_port, controlled=not no_controller,
         grpc_port=grpc_port, include_dirs=tuple(include or ()), defines=macros(define),
     )  # fmt: skip
     stay = partial(

@@ -24,7 +24,7 @@ from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.here import run_alone, run_together
 from weft.experiments.runs.identity import key_of
-from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.inputs import ProgramKind, program_kind, program_of
 from weft.experiments.runs.notes import notes_on
 from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.predictions import Predictions
@@ -144,8 +144,8 @@ def _new_results(experiment: Experiment) -> Results:
     )
 
 
-Programs = Mapping[int, ProgramFiles]
-"""The switches' compiled programs by `Scenario.program_values`."""
+Programs = Mapping[ProgramKind, ProgramFiles]
+"""The switches' compiled programs by `program_kind`."""
 
 
 def _run(
@@ -162,8 +162,8 @@ def _run(
     place = None if on is None else place_of(on)
     most_bytes = _check(experiment, place is None or place.is_here)
     with progress.stage("compile", "Compile the P4 program"):
-        scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
-        programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
+        scenarios = {program_kind(point.scenario): point.scenario for point in experiment.points}
+        programs = {kind: program_of(scenario) for kind, scenario in scenarios.items()}
     arrivals = _arrivals(experiment, programs, folder, resume, progress)
     left = replace(experiment, points=arrivals.missing())
     try:
@@ -279,7 +279,7 @@ def _arrivals(
     if folder is None or len(points) == 1:
         return Arrivals(points)
     scenarios = [point.scenario for point in points]
-    keys = [key_of(each, programs[each.program_values]) for each in scenarios]
+    keys = [key_of(each, programs[program_kind(each)]) for each in scenarios]
     files = PointFiles(folder.path, dict(zip(keys, scenarios, strict=True)))
     arrivals = Arrivals(points, keys, files)
     if resume:
@@ -307,7 +307,7 @@ def _run_here(
     networks = _networks(points)
     for index, network in enumerate(networks):
         scenario = network[0].scenario
-        program = programs[scenario.program_values]
+        program = programs[program_kind(scenario)]
         if not _takes_machine(network[0]):
             arrived(network[0], run_alone(network[0], program, progress), ())
             continue

@@ -11,6 +11,7 @@ from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.networks import FILE_ENDING
 from weft.experiments.scenario.options import by_key, field_of, read_option
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.shape import with_queues_asked
 from weft.topo.labs import LAB_ENDINGS
 from weft.topo.labs.lab_format import Programs
 from weft.topo.labs.reading import is_lab, read_lab
@@ -84,7 +85,7 @@ def scenario_on(
             "hosts for ranks alone: let ranks' hosts serve (server_placement='ranks'), or say "
             "which hosts are ranks, and how many of the others serve (servers=1, hosts='h0,h1')"
         )
-    if scenario.network() != network:
+    if scenario.network() != with_queues_asked(scenario, network):
         raise InputError(
             f"network {network.describe()}: it is not as "
             f"{listed(map('weft.{}'.format, SHAPES), 'or')} makes it; make a network of your own "

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from weft.base import arguments as given
 from weft.base.command_line import macros
-from weft.topo.figures import with_cpu_port, with_priority_queues
+from weft.topo.figures import with_cpu_port
 from weft.topo.labs.lab_format import Programs
 from weft.topo.network import Topology
 from weft.topo.own import with_ordinary_hosts, with_programs
@@ -29,8 +29,6 @@ class Standing:
     """Whether switches send past qdiscs; None: if all run the fabric's program."""
     cpu_port: int | None = None
     """None: the network's own."""
-    priority_queues: int | None = None
-    """The queues of each port of a switch; None: the network's own."""
     controlled: bool = True
     """Whether there is a controller. Without one, switches with a program of their own get it, and
     nothing else is done to any switch."""
@@ -54,8 +52,6 @@ class Standing:
                     for name, one in program.items()
                 },
             )
-        if self.priority_queues is not None:
-            shape = with_priority_queues(shape, self.priority_queues)
         if self.cpu_port is not None:
             shape = with_cpu_port(shape, self.cpu_port)
         return shape if self.controlled else with_ordinary_hosts(shape)

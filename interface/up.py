@@ -84,6 +84,7 @@ def up(
     fields: dict[str, Any] = {
         "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
         **({} if paths is None else {"paths": paths}),
+        **({} if priority_queues is None else {"priority_queues": priority_queues}),
     }  # fmt: skip
     by_file = is_lab(network)
     named = programs_of(program) if by_file else None
@@ -93,7 +94,6 @@ def up(
         pcap=None if pcap is None else Path(given.path("pcap", pcap, "'captures'")),
         bypass_qdisc=bypass_qdisc,
         cpu_port=cpu_port,
-        priority_queues=priority_queues,
         controlled=given.truth("controller", controller),
         grpc_port=grpc_port,
         include_dirs=folders_of(include),

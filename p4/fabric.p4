@@ -15,6 +15,7 @@
 #include "include/aggregation.p4"
 #include "include/forwarding.p4"
 #include "include/congestion.p4"
+#include "include/priorities.p4"
 
 // Features of other packages (controller/features): what weft_features.p4 includes and names.
 #ifdef WEFT_FEATURES
@@ -36,12 +37,14 @@ control FabricIngress(inout headers_t hdr,
     Multicast() multicast;
     Aggregation() aggregation;
     Forwarding() forwarding;
+    PRIORITIES_INSTANCE
     INGRESS_FEATURE_INSTANCES
 
     apply {
         port_ingress.count((bit<32>)standard_metadata.ingress_port);
         fault.apply(meta, standard_metadata);
         if (meta.lost == 0) {
+            APPLY_PRIORITIES
             if (!hdr.ipv4.isValid() || standard_metadata.checksum_error == 1
                     || hdr.ipv4.ttl <= 1
                     || (standard_metadata.parser_error != error.NoError && meta.aggregated == 0)) {

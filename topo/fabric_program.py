@@ -26,9 +26,11 @@ def fabric_program() -> Path:
     return _PROGRAM.resolve()
 
 
-def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
+def fabric_macros(
+    values: int = AGGREGATION_VALUES, priorities: bool = False
+) -> dict[str, str | None]:
     """Return the macros to compile the fabric's program with, for aggregation packets of so many
-    values.
+    values, and for ports with queues of several priorities or not.
 
     Raises `InputError` for a number that the program does not take.
     """
@@ -37,7 +39,8 @@ def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
             f"{values} values in an aggregation packet: the switch program takes "
             f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
         )
-    return {"AGGREGATION_VALUES": str(values)}
+    macros: dict[str, str | None] = {"AGGREGATION_VALUES": str(values)}
+    return {**macros, "PRIORITIES": None} if priorities else macros
 
 
 def check_carried(topology: Topology) -> None:

@@ -1,11 +1,12 @@
 """Figures that a network can have: of its links, its queues, and its port to the controller."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.base.arguments import whole
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
-from weft.switch.priority_queues import check_priority_queues
+from weft.switch.priority_queues import check_priority_queues, queue_changes
 from weft.topo.network import (
     CPU_PORT,
     DEFAULT_QUEUE_BYTES,
@@ -59,9 +60,19 @@ def with_cpu_port(topology: Topology, port: int) -> Topology:
     return replace(topology, cpu_port=port)
 
 
-def with_priority_queues(topology: Topology, queues: int) -> Topology:
-    """Return the network with so many queues at each port of its switches, of priorities from 0 on.
-    Raises InputError for a number that there cannot be."""
-    queues = whole("priority queues", queues, "8")
+def with_priority_queues(
+    topology: Topology,
+    queues: int | None = None,
+    weights: Sequence[int] = (),
+    rates_pps: Sequence[int] = (),
+    depths_bytes: Sequence[int] = (),
+) -> Topology:
+    """Return the network with so many queues at each port of its switches, of priorities from 0 on,
+    and what holds for each; None stands for as many as it has. Raises InputError for what there
+    cannot be."""
+    queues = topology.priority_queues if queues is None else whole("priority queues", queues, "8")
     check_priority_queues(queues)
-    return replace(topology, priority_queues=queues)
+    changes = queue_changes(queues, weights, rates_pps, depths_bytes)
+    if queues == topology.priority_queues:
+        changes = changes or topology.queue_changes
+    return replace(topology, priority_queues=queues, queue_changes=changes)

@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from weft.base.errors import InputError
+from weft.switch.priority_queues import QueueChange
 from weft.topo.addresses import Interface, Subnet, subnets_of
 
 Tier = Literal["leaf", "spine", "agg", "core", "own"]
@@ -239,6 +240,8 @@ class Topology:
     """The number that switches have for the port to the controller."""
     priority_queues: int = 1
     """The queues of each port of a switch, of priorities from 0 on."""
+    queue_changes: tuple[QueueChange, ...] = ()
+    """What holds for each of them, if not the same for all."""
     left_out: tuple[str, ...] = ()
     """What its file asks beside, and nothing does."""
 

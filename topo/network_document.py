@@ -68,6 +68,12 @@ class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     """The number that switches have for the port to the controller."""
     priority_queues: int = msgspec.field(default=1, name="priority-queues")
     """The queues of each port of a switch."""
+    queue_weights: list[int] = msgspec.field(default_factory=list, name="queue-weights")
+    """By priority, the shares of what queues without a weight, 0, leave."""
+    queue_rates: list[int] = msgspec.field(default_factory=list, name="queue-rates")
+    """By priority, how many packets a second leave a queue, 0 for as many as the link takes."""
+    queue_depths: list[Figure] = msgspec.field(default_factory=list, name="queue-depths")
+    """By priority, the bound of a queue, in place of the link's."""
     first_device_id: int = msgspec.field(default=1, name="first-device-id")
     """The device id of the first switch; the others' follow."""
     entries: dict[str, str | list[str]] = {}

@@ -35,7 +35,10 @@ def network_text(topology: Topology, folder: Path) -> str:
         name: [_near(path, folder) for path in texts_of(paths)]
         for name, paths in document.entries.items()
     }
-    document.cpu_port, document.priority_queues = topology.cpu_port, topology.priority_queues
+    document.cpu_port = topology.cpu_port
+    if document.priority_queues != topology.priority_queues:
+        document.priority_queues = topology.priority_queues
+        document.queue_weights, document.queue_rates, document.queue_depths = [], [], []
     return "\n".join(_lines(msgspec.to_builtins(document))) + "\n"
 
 

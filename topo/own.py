@@ -245,7 +245,12 @@ def with_programs(topology: Topology, programs: Mapping[str, str]) -> Topology:
     if topology.document:
         document = documents.decoded(NetworkDocument, topology.document, "network")
         document.programs |= programs
-        return topology_of(document, f"network {topology.name!r}")
+        found = topology_of(document, f"network {topology.name!r}")
+        return replace(
+            found,
+            priority_queues=topology.priority_queues,
+            queue_changes=topology.queue_changes,
+        )
     switches = tuple(
         replace(each, program=programs.get(each.name, each.program)) for each in topology.switches
     )

@@ -42,6 +42,11 @@ CAPABILITIES: tuple[Capability, ...] = (
         "deq_qdepth and deq_timedelta say nothing, and schemes that live on them do not work.",
     ),
     Capability(
+        "queues that fill by priority",
+        ("weft",),
+        "BMv2's own queues stay empty (tbf shapes its links), so none is served before another.",
+    ),
+    Capability(
         "ECN marks",
         ("weft",),
         "BMv2's own queues stay empty (tbf shapes its links), so nothing ever marks a packet.",
@@ -135,5 +140,7 @@ def check_topology(kind: SwitchKind, topology: Topology) -> None:
     links = [each for each in topology.links if not topology.between_hosts(each)]
     if any(link.delay_ns or link.jitter_ns for link in links):
         require(kind, ["propagation delay"])
+    if topology.queue_changes:
+        require(kind, ["queues that fill by priority"])
     if any(link.loss for link in links):
         require(kind, ["loss of links"])

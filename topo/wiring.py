@@ -134,7 +134,10 @@ class _Build:
             left_out=tuple(document.left_out),
         )  # fmt: skip
         found = with_cpu_port(found, document.cpu_port)
-        return with_priority_queues(found, document.priority_queues)
+        return with_priority_queues(
+            found, document.priority_queues, document.queue_weights, document.queue_rates,
+            [parse_size(each, "queue-depths") for each in document.queue_depths],
+        )  # fmt: skip
 
     def _check_names(self) -> None:
         document = self._document

@@ -91,6 +91,11 @@ class AggregationJob:
         return range(self.pool_base, self.pool_base + 2 * self.slots)
 
 
+def address_of_job(job: int) -> int:
+    """Return the IPv4 address that the ranks of a run's job send their vectors to."""
+    return JOB_BASE_ADDRESS + 1 + job
+
+
 @dataclass(frozen=True)
 class AggregationNode:
     """One switch of a job's tree. Ports are those of this switch, by number."""
@@ -123,7 +128,7 @@ class Aggregation(Feature):
         """See `Feature.wanted`."""
         return [
             AggregationJob(
-                str(IPv4Address(JOB_BASE_ADDRESS + 1 + job)),
+                str(IPv4Address(address_of_job(job))),
                 tuple(hosts),
                 epoch=demand.epoch,
                 slots=demand.slots,

@@ -37,6 +37,10 @@ class Demand:
     loss: float
     """Probability that a direction of a link loses a packet, where `losses` say nothing else."""
     losses: Sequence[LinkLoss]
+    priorities: Sequence[int] = ()
+    """Those of the jobs' packets, from the start again at the end; empty: by DSCP."""
+    ack_priority: int | None = None
+    """That of acknowledgements; None: as other packets."""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,15 @@ from weft.topo.fabric_program import fabric_macros, fabric_program
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def featured_program(values: int = AGGREGATION_VALUES) -> ProgramFiles:
+def featured_program(values: int = AGGREGATION_VALUES, priorities: bool = False) -> ProgramFiles:
     """Return the fabric's program with all features, compiled for aggregation packets of so many
-    values.
+    values, and for ports with queues of several priorities or not.
 
     Raises `InputError` if a feature's file is not there, and `CompileError` if it is wrong.
     """
     folders, macros = program_options()
-    return compile_cached(
-        fabric_program(), include_dirs=folders, defines={**fabric_macros(values), **macros}
-    )
+    own = fabric_macros(values, priorities)
+    return compile_cached(fabric_program(), include_dirs=folders, defines={**own, **macros})
 
 
 def program_options() -> tuple[list[Path], dict[str, str | None]]:

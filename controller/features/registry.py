@@ -7,6 +7,7 @@ from weft.controller.features.faults import Faults
 from weft.controller.features.feature import Feature
 from weft.controller.features.multicast import MulticastFeature
 from weft.controller.features.pinned_paths import PinnedPaths
+from weft.controller.features.priorities import Priorities
 from weft.controller.features.routes import Routes
 from weft.controller.features.transmission import Transmission
 
@@ -16,6 +17,7 @@ FEATURES: Registry[Feature] = Registry(
         Transmission(),
         Routes(),
         PinnedPaths(),
+        Priorities(),
         Congestion(),
         MulticastFeature(),
         Aggregation(),

@@ -19,6 +19,7 @@ from weft.experiments.report.base import network_drawing, templates
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
 from weft.experiments.results.metric import metric_of
+from weft.experiments.results.queue_counts import totals
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
     Summary,
@@ -100,6 +101,7 @@ def _template() -> "Template":
         swept_figures=_swept_figures,
         run_shown=_run_shown,
         load_spread=load_spread,
+        queue_totals=totals,
         metric_of=metric_of,
         duration=short_duration,
         digits=three_digits,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.base.units import format_size
+from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.results import LinkResult, Run
 from weft.experiments.results.spread import Spread
 from weft.experiments.results.summary import (
@@ -80,7 +81,7 @@ TABLES = ("run", "runs", "points")
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A figure of runs, of ranks or of links."""
+    """A figure of runs, of ranks, of links or of queues."""
 
     name: str
     about: str
@@ -91,7 +92,9 @@ class Metric:
     rank: Callable[[Any], Figure] | None = None
     """... from a rank, a `RankResult` or what else a kind of work has..."""
     link: Callable[[LinkResult], Figure] | None = None
-    """... and from a direction of a link."""
+    """... from a direction of a link..."""
+    queue: Callable[[PriorityQueueCounts], Figure] | None = None
+    """... and from the queue of a priority."""
     runs: Callable[[Summary], Figure] | None = None
     """What it is of several runs, if that is not the mean of those that verified."""
     when: Callable[[Summary], object] = lambda each: True
@@ -110,7 +113,8 @@ class Metric:
     hint: str = ""
     """What the report says to whoever points at the heading."""
     sections: Sequence[str] = ("figures",)
-    """The report's sections that have it: ``figures``, ``paths``, ``ranks``, ``links``."""
+    """The report's sections that have it: ``figures``, ``paths``, ``ranks``, ``links``,
+    ``queues``."""
     unknown: str = "-"
     """What reports write where there is no figure."""
     axis: str = ""

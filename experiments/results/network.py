@@ -7,6 +7,7 @@ import msgspec
 from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.results.document import Document
+from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.results import scenario_of
 from weft.topo.network import Topology
 from weft.topo.own import with_programs
@@ -14,19 +15,6 @@ from weft.topo.own import with_programs
 SCHEMA = "weft.network"
 FABRIC, PORTS, INTERFACE = "the fabric's program", "the switch's port", "the host's interface"
 """By what directions of links are counted."""
-
-
-class PriorityQueueCounts(msgspec.Struct, forbid_unknown_fields=True):
-    """What the queue of a priority has counted since the network is up."""
-
-    priority: int
-    tx_packets: int
-    """Packets that the link has taken from it."""
-    tx_bytes: int
-    dropped: int
-    """Packets that it had no room for."""
-    max_bytes: int
-    """The most that waited in it."""
 
 
 class DirectionCounts(

@@ -25,6 +25,7 @@ from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.results.document import DOCUMENT, MOST_BYTES, Document
+from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.rows import frame_of, rows_of
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.families import result_parts
@@ -106,6 +107,8 @@ class LinkResult(
     load_bytes: list[int] = []
     """Bytes that the link carried in each `Run.load_bin_ns`, from the common start on; what hosts
     sent is counted where and when it arrived."""
+    queues: list[PriorityQueueCounts] = []
+    """Of the sending switch's port, by priority, if it has several."""
     dropped: int = 0
     """All packets of this direction that never arrived, whatever was given here."""
 

@@ -133,7 +133,7 @@ def _cell(value: Any) -> Any:
 
 
 def _figures(of: str, one: Any) -> Row:
-    """Return the metrics of a ``run``, a ``rank`` or a ``link`` that have columns."""
+    """Return the metrics of a ``run``, a ``rank``, a ``link`` or a ``queue`` that have columns."""
     return {
         metric.column: read(one)
         for metric in all_metrics().values()
@@ -184,6 +184,18 @@ def _link_rows(run: Run) -> Iterator[Row]:
         }
 
 
+def _queue_rows(run: Run) -> Iterator[Row]:
+    for link in run.links:
+        for queue in link.queues:
+            yield {
+                "from": link.from_node,
+                "to": link.to_node,
+                "tier": link.tier,
+                "priority": queue.priority,
+                **_figures("queue", queue),
+            }
+
+
 def _part_rows(kind: type[Part], run: Run) -> Iterator[Row]:
     """Return the rows of a part of a run, if it has that."""
     part = run.part(kind)
@@ -196,6 +208,7 @@ TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
     "runs": _run_rows,
     "ranks": _rank_rows,
     "links": _link_rows,
+    "queues": _queue_rows,
     **{table: partial(_part_rows, kind) for table, kind in _PARTS.items()},
 }
 """The tables of results, each with what makes the rows of a run."""

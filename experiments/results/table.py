@@ -19,6 +19,7 @@ from weft.experiments.results.metric import (
     metrics,
     short_count,
 )
+from weft.experiments.results.queue_counts import totals
 from weft.experiments.results.results import Results, scenario_of
 from weft.experiments.results.summary import (
     Summary,
@@ -26,6 +27,7 @@ from weft.experiments.results.summary import (
     common_of,
     operations_of,
     short_duration,
+    short_size,
     swept_values,
     three_digits,
     time_unit,
@@ -192,7 +194,8 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
             of = "all operations of " if each.operations > 1 else ""
             which = f"{of}rank {each.slowest.rank}, the slowest"
             text += f"\nphases of {each.algorithm} ({which}): {parts}"
-    text += "".join(map(_paths, summaries)) + "".join(map(_errors, summaries))
+    text += "".join(map(_paths, summaries)) + "".join(map(_queues, summaries))
+    text += "".join(map(_errors, summaries))
     return text + _speed_ups(summaries)
 
 
@@ -235,6 +238,17 @@ def _paths(summary: Summary) -> str:
         text += f" (by {metric_of('reorder-distance').mean(summary)} at most)"
     if metric_of("path-changes").mean(summary):
         text += f", {_counted('path-changes', summary)} changes of path"
+    return text
+
+
+def _queues(summary: Summary) -> str:
+    """Say what the queues of each priority carried, where ports have several, the first one's
+    first."""
+    text = ""
+    for each in reversed(totals(link.queues for link in summary.shown.links)):
+        text += f"\npriority {each.priority} of {summary.algorithm}: "
+        text += f"{short_size(each.tx_bytes)} in {short_count(each.tx_packets)} packets"
+        text += f", deepest queue {short_size(each.max_bytes)}, {each.dropped} had no room"
     return text
 
 

@@ -39,6 +39,7 @@ from weft.topo.worlds.registry import has_real_time
 FREEZE_TIMEOUTS = 8
 """For how many timeouts REPS keeps to paths that it knows to work. If there were fewer, it would
 try others before it has heard of these."""
+ProgramKind = tuple[int, bool]
 MAX_GROUPS = 16
 """The most multicast groups of a run. A Linux socket may join 20
 (net.ipv4.igmp_max_memberships)."""
@@ -116,7 +117,16 @@ def _pace_bps(scenario: Scenario) -> int:
 
 def program_of(scenario: Scenario) -> ProgramFiles:
     """Return the program of a scenario's switches, compiled."""
-    return featured_program(scenario.program_values)
+    return featured_program(*program_kind(scenario))
+
+
+def program_kind(scenario: Scenario) -> ProgramKind:
+    """Return what scenarios with the same program have in common: how many values it takes in an
+    aggregation packet, and whether it gives packets priorities."""
+    queues = scenario.priority_queues or 1
+    if queues == 1 and scenario.is_own_network:
+        queues = scenario.network().priority_queues
+    return scenario.program_values, queues > 1
 
 
 def own_programs(
@@ -286,6 +296,8 @@ def plan_of(
         ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
         loss=scenario.loss,
         losses=[*scenario.losses, *more],
+        priorities=scenario.job_priorities,
+        ack_priority=scenario.ack_priority,
     )
     return fabric_plan(
         names,

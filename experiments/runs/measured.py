@@ -9,6 +9,7 @@ import msgspec
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
+from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.results import (
     Accuracy,
     Fidelity,
@@ -19,7 +20,7 @@ from weft.experiments.results.results import (
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
 from weft.experiments.runs.inputs import operation_of
-from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
+from weft.experiments.runs.switch_statistics import QueueStatistics, SwitchProcessStatistics
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
@@ -45,6 +46,8 @@ class Counts:
     """The switches' own statistics."""
     queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
     """How full a built-in switch's queue was when packets came to it."""
+    queues: Mapping[tuple[str, int], Sequence[QueueStatistics]]
+    """What the queues of a built-in switch's port have counted, if it has several."""
     loads: Mapping[tuple[str, str], list[int]]
     """What each direction of a link carried in each bin of time."""
     fault_losses: Mapping[tuple[str, str], tuple[int, int]]
@@ -57,6 +60,7 @@ class Counts:
         queue_drops = dict(world.switch_queue_drops())
         max_queue_bytes = {}
         queue_depths = {}
+        queues = {}
         loads = {}
         unplanned: dict[str, int] = {}
         peers = {
@@ -70,6 +74,7 @@ class Counts:
                     queue_drops[place] = port.queue_drops
                     max_queue_bytes[place] = port.queue_peak_bytes
                     queue_depths[place] = port.queue_depths
+                    queues[place] = port.queues
                     ends = peers[place]
                     loads[ends] = port.load_bytes
                     if ends[::-1] in hosts_links:
@@ -87,7 +92,7 @@ class Counts:
         }
         return Counts(
             controller.read_counters(), queue_drops, max_queue_bytes, unplanned, statistics,
-            queue_depths, loads, world.fault_losses(),
+            queue_depths, queues, loads, world.fault_losses(),
         )  # fmt: skip
 
     def unplanned_since(self, before: "Counts") -> dict[str, int]:
@@ -139,9 +144,26 @@ class Counts:
                     marked=counted.marked_packets,
                     queue_depths=self.queue_depths.get(port, []),
                     load_bytes=self.loads.get(direction.ends, []),
+                    queues=_since(before.queues.get(port, []), self.queues.get(port, [])),
                 )
             )
         return links
+
+
+def _since(
+    earlier: Sequence[QueueStatistics], later: Sequence[QueueStatistics]
+) -> list[PriorityQueueCounts]:
+    """Return what the queues of a port counted between two moments, by priority."""
+    return [
+        PriorityQueueCounts(
+            now.priority,
+            now.taken_packets - then.taken_packets,
+            now.taken_bytes - then.taken_bytes,
+            now.drops - then.drops,
+            now.peak_bytes,
+        )
+        for then, now in zip(earlier, later, strict=True)
+    ]
 
 
 def completion_of(reports: Sequence[RankReport]) -> int | None:

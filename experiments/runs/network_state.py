@@ -14,10 +14,10 @@ from weft.experiments.results.network import (
     FABRIC,
     DirectionCounts,
     NetworkResults,
-    PriorityQueueCounts,
     SwitchState,
     TableSize,
 )
+from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.switch_statistics import (
     PortStatistics,

@@ -55,9 +55,9 @@ from weft.experiments.scenario.choices import (
     TOPOLOGIES,
 )
 from weft.experiments.scenario.families import choices, families, family_named
-from weft.experiments.scenario.network_asked import NetworkAsked
 from weft.experiments.scenario.networks import NETWORKS
 from weft.experiments.scenario.own_options import with_own_options
+from weft.experiments.scenario.queues_asked import QueuesAsked
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
 from weft.topo.network import MAX_DELAY_NS
@@ -117,7 +117,7 @@ OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 
 @dataclass(frozen=True)
 @with_own_options(algorithms="block_bytes", families="operations")
-class Asked(NetworkAsked):
+class Asked(QueuesAsked):
     """What is asked of a run, as it was asked: every field is an option of ``weft run`` and a key
     of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with everything
     checked and filled in."""

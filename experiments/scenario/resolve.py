@@ -6,6 +6,7 @@ from weft.base.units import parse_probability
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.family import family_of
+from weft.experiments.scenario.queues_asked import check_priorities
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.fabric_program import fabric_macros
@@ -36,6 +37,7 @@ def resolve(asked: Asked) -> Asked:
     ranks = placement_of(asked, network).ranks
     asked = checks.with_collective(asked, ranks)
     check_requests(asked, ranks)
+    check_priorities(asked, network)
     _check_faults(asked, network)
     _check_world(asked, network)
     return asked

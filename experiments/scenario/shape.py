@@ -1,6 +1,8 @@
 """The shape of the network that is asked for, and which of its hosts are ranks and servers."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from weft.agents.collectives.names import MAX_HOSTS
 from weft.base.errors import refuse
@@ -8,18 +10,44 @@ from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.networks import network_from
 from weft.experiments.scenario.placement import Placement, place, place_among, servers_on_leaf
 from weft.topo import clos
+from weft.topo.figures import with_priority_queues
+
 
 # A scenario asks for its network dozens of times, and a large one takes a third of a second.
-_from_description = lru_cache(maxsize=4)(network_from)
-_single = lru_cache(maxsize=4)(clos.single)
-_leaf_spine = lru_cache(maxsize=4)(clos.leaf_spine)
-_fat_tree = lru_cache(maxsize=4)(clos.fat_tree)
+def _kept(make: Callable[..., clos.Topology]) -> Callable[..., clos.Topology]:
+    """Return what makes a network with some queues at its ports, and keeps the last ones."""
+
+    @lru_cache(maxsize=4)
+    def kept(queues: tuple[Any, ...], *what: Any, **figures: Any) -> clos.Topology:
+        found = make(*what, **figures)
+        return with_priority_queues(found, *queues) if any(queues) else found
+
+    return kept
+
+
+_from_description = _kept(network_from)
+_single = _kept(clos.single)
+_leaf_spine = _kept(clos.leaf_spine)
+_fat_tree = _kept(clos.fat_tree)
+
+
+def _queues(asked: Asked) -> tuple[Any, ...]:
+    """Return what is asked of queues, as `with_priority_queues` takes it."""
+    return (
+        asked.priority_queues, asked.queue_weights, asked.queue_rates, asked.queue_depths_bytes,
+    )  # fmt: skip
+
+
+def with_queues_asked(asked: Asked, network: clos.Topology) -> clos.Topology:
+    """Return a network with the queues that are asked for. Raises `InputError` for what cannot
+    be."""
+    return with_priority_queues(network, *queues) if any(queues := _queues(asked)) else network
 
 
 def network_of(asked: Asked) -> clos.Topology:
     """Return the network that is asked for. Raises `InputError` if there is no such network."""
     if asked.is_own_network:
-        return _from_description(asked.graph)
+        return _from_description(_queues(asked), asked.graph)
     if asked.topology == "single":
         assert asked.hosts_per_leaf is not None
         refuse(
@@ -28,6 +56,7 @@ def network_of(asked: Asked) -> clos.Topology:
             "leave it out, or choose leaf-spine or fat-tree",
         )
         return _single(
+            _queues(asked),
             asked.hosts_per_leaf + asked.dedicated_servers,
             rate_bps=asked.rate_bps,
             delay_ns=asked.delay_ns,
@@ -44,6 +73,7 @@ def network_of(asked: Asked) -> clos.Topology:
             f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
         )
         return _leaf_spine(
+            _queues(asked),
             asked.leaves,
             asked.spines,
             on_leaf,
@@ -54,6 +84,7 @@ def network_of(asked: Asked) -> clos.Topology:
         )
     assert asked.k is not None and asked.tiers is not None
     return _fat_tree(
+        _queues(asked),
         asked.k,
         asked.tiers,
         rate_bps=asked.rate_bps,

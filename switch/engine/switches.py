@@ -15,7 +15,7 @@ from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.codegen.traced import Legend
 from weft.switch.engine.control.entities import Event
 from weft.switch.engine.control.memory import Memory, SwitchState
-from weft.switch.engine.control.port_queues import QueueChange, change_queues
+from weft.switch.engine.control.port_queues import change_queues
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.dataplane import events, pipeline, pool, queues, scheduling, telemetry
 from weft.switch.engine.dataplane import layout as at
@@ -23,21 +23,20 @@ from weft.switch.engine.dataplane.layout import SwitchRecord
 from weft.switch.engine.dataplane.outbox import Outbox
 from weft.switch.engine.program.words import signed
 from weft.switch.engine.trace.tracer import Tracer
-from weft.switch.priority_queues import check_priority_queues
+from weft.switch.priority_queues import QueueChange, check_priority_queues
 
 MOST_PASSES = 1 << 15
 """So many passes through a pipeline may happen at one time: packets may multiply without end."""
 CERTAIN = 1 << 32
 """The threshold by which a link loses every frame (`layout.PortRecord.loss`)."""
 PACKET_OUT_PASSES = 256
-"""The passes that a packet from the controller gets at once; the driver's next turn does the
-rest."""
+"""The passes that a packet from the controller gets at once; the next turn does the rest."""
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, the
-    probability by which it loses a frame that has been sent, and the jitter of the delay.
+    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, probability
+    by which it loses a frame that has been sent, jitter; what else its queues have, by priority.
 
     The rate counts Ethernet frame bytes without FCS. Frames that do not fit the queue are dropped
     (drop-tail); the frame being sent is not in the queue.
@@ -49,6 +48,7 @@ class Queue:
     limit_packets: int = at.NO_LIMIT_PACKETS
     loss: float = 0.0
     jitter_ns: int = 0
+    classes: Sequence[QueueChange] = ()
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,9 @@ class Departure:
 class Dataplane:
     """Switches that run, with their ports, their packet pool and their programs.
 
-    ``context`` is the one argument that compiled functions need (see
-    ``engine.dataplane.layout``). Nothing here reads a clock: every call that moves packets is
-    told the time, in ns. Compiled code must not run while a method that changes programs or tables
-    does.
+    ``context`` is the one argument that compiled functions need (``engine.dataplane.layout``).
+    Nothing here reads a clock: every call that moves packets is told the time, in ns. Compiled code
+    must not run while a method that changes programs or tables does.
     """
 
     def __init__(
@@ -112,8 +111,8 @@ class Dataplane:
         self._controls: WeakValueDictionary[int, SwitchControl] = WeakValueDictionary()
         """They hold the switches, not the other way round: so all of it goes with its last user."""
         self.on_denied: Callable[[int, int, int], None] = lambda switch, priority, queues: None
-        """Called when packets of a priority that has no queue are dropped, for the first time or of
-        a greater priority: the switch, the priority, and how many queues a port has."""
+        """Called when packets of a priority without a queue are dropped, first or of a greater one:
+        the switch, the priority, and how many queues a port has."""
         self._denied = [0] * switches
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
@@ -137,9 +136,10 @@ class Dataplane:
 
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
         """Bring a port up with the link behind it."""
-        row = self.memory.port(switch, port)
-        bounds = QueueChange(packets=queue.limit_packets, bytes=queue.limit_bytes)
-        change_queues(row, self.queues_of(switch, port), bounds)
+        row, queues = self.memory.port(switch, port), self.queues_of(switch, port)
+        change_queues(row, queues, QueueChange(queue.limit_packets, queue.limit_bytes))
+        for one, change in zip(queues, queue.classes, strict=False):
+            change_queues(row, [one], change)
         self.set_figures(switch, port, queue)
         row.up = 1
 
@@ -175,8 +175,8 @@ class Dataplane:
             end.link_down = not up
 
     def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
-        """Return packets and bytes that left a port and that its link lost, at random or, a patch
-        link, while it was down."""
+        """Return packets and bytes that left a port and that its link lost, at random or when down
+        (a patch link)."""
         row = self.memory.port(switch, port)
         return int(row.lost_packets), int(row.lost_bytes)
 

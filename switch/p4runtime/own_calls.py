@@ -14,18 +14,16 @@ from typing import Any
 
 from weft.base import documents
 from weft.base.errors import refuse
-from weft.switch.engine.control.port_queues import QueueChange, change_queues, queue_figures
+from weft.switch.engine.control.port_queues import change_queues, queue_figures
 from weft.switch.engine.dataplane.layout import NEVER_NS, QueueRecord
 from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.switches import Queue
 from weft.switch.engine.trace.entries import no_queue
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.refusals import exhausted, invalid, not_found, unimplemented
+from weft.switch.priority_queues import MOST_RATE, MOST_WEIGHT, QueueChange
 
 MOST_BYTES = 1 << 20
-MOST_RATE = 10**9
-"""The most packets a second, and in a queue."""
-MOST_WEIGHT = 1 << 16
 MOST_PAUSE_US = 10**12
 
 

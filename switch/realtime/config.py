@@ -7,6 +7,7 @@ import msgspec
 
 from weft.base import documents
 from weft.base.errors import InputError, refuse
+from weft.switch.priority_queues import QueueChange
 
 MOST_PORT = 510
 """The greatest port: ports have 9 bits in BMv2, and 511 means drop."""
@@ -64,8 +65,9 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``bypass_qdisc`` the
     frames that the switches send pass by the queueing disciplines of their interfaces. That costs a
     little less for every frame, but tc has no effect on what they send, and no capture at these
-    interfaces sees it. Each port has ``priority_queues`` queues, of priorities from 0 on. Programs
-    that are yet to be compiled forward packets ``at_once``, in the plain form, or they wait.
+    interfaces sees it. Each port has ``priority_queues`` queues, of priorities from 0 on; for each
+    of these may hold what ``classes`` say. Programs that are yet to be compiled forward packets
+    ``at_once``, in the plain form, or they wait.
     """
 
     switches: tuple[SwitchConfig, ...]
@@ -76,6 +78,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     bypass_qdisc: bool = True
     drop_port: int = DROP_PORT
     priority_queues: int = 1
+    classes: tuple[QueueChange, ...] = ()
     at_once: bool = False
 
 

@@ -114,6 +114,7 @@ class SwitchProcess:
                         port.queue_packets,
                         port.loss,
                         port.jitter_ns,
+                        config.classes,
                     ),
                 )
                 if port.patch is None:
@@ -201,8 +202,7 @@ class SwitchProcess:
     # -- the loop's thread
 
     def start(self) -> None:
-        """Start forwarding. The loop is compiled before, so that it answers at once from then
-        on."""
+        """Start forwarding. The loop is compiled before, so that it answers at once."""
         self.sockets.wake()
         loop.run_loop(self.dataplane.context, self.sockets.io)
         self.sockets.calm()

@@ -50,8 +50,9 @@ def test_the_project_with_tests_of_a_switch_program(
     assert "6 passed" in run(*pytest_, EXAMPLES / "pytest_project", cwd=tmp_path)
 
 
-def test_the_shares_of_three_classes_are_those_on_the_page(tmp_path: Path) -> None:
-    said = run(sys.executable, EXAMPLES / "priority_queues" / "shares.py", cwd=tmp_path)
+@pytest.mark.parametrize("script", ["shares.py", "beside_bulk.py"])
+def test_what_classes_of_traffic_get_is_what_the_page_has(script: str, tmp_path: Path) -> None:
+    said = run(sys.executable, EXAMPLES / "priority_queues" / script, cwd=tmp_path)
     page = (CHECKOUT / "docs" / "p4.md").read_text()
     assert "".join(f"    {line}\n" for line in said.splitlines()) in page
 

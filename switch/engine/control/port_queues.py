@@ -1,27 +1,12 @@
 """The queues of a port as a controller sets and reads them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from weft.switch.engine.dataplane import layout as at
+from weft.switch.priority_queues import QueueChange
 
 SECOND_NS = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class QueueChange:
-    """What is to hold for queues from now on; None leaves a figure as it is.
-
-    ``packets`` and ``bytes``: what a queue holds at most. ``rate_pps``: how many packets a second
-    leave it, 0 for as many as the link takes. ``weight``: its share of what the queues without a
-    weight leave, 0 for none.
-    """
-
-    packets: int | None = None
-    bytes: int | None = None
-    rate_pps: int | None = None
-    weight: int | None = None
 
 
 def change_queues(

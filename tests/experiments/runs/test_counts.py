@@ -9,7 +9,7 @@ from weft.experiments.scenario.options import from_options
 
 
 def counts(unplanned: dict[str, int]) -> Counts:
-    return Counts({}, {}, {}, unplanned, SwitchProcessStatistics([], 0.0), {}, {}, {})
+    return Counts({}, {}, {}, unplanned, SwitchProcessStatistics([], 0.0), {}, {}, {}, {})
 
 
 def test_packets_that_were_lost_meanwhile_are_told_by_where() -> None:

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from tests.support.queue_support import PORT, RATE_BPS, Arrival, frame, switch
 
 from weft.switch.engine.codegen.loading import CALLBACK
-from weft.switch.engine.control.port_queues import QueueChange, change_queues, queue_figures
+from weft.switch.engine.control.port_queues import change_queues, queue_figures
 from weft.switch.engine.dataplane.hooks import ARRIVED, FULL, QUEUED, TAKEN
 from weft.switch.engine.dataplane.layout import HEAD_PLACES, NEVER_NS
 from weft.switch.engine.dataplane.pool import release
 from weft.switch.engine.dataplane.queues import enqueue
 from weft.switch.engine.dataplane.scheduling import QUANTUM_BYTES
 from weft.switch.engine.switches import Dataplane, Queue
+from weft.switch.priority_queues import QueueChange
 
 QUEUES = 4
 PRIORITY = HEAD_PLACES["priority"]

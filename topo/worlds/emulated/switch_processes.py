@@ -6,6 +6,7 @@ import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -108,6 +109,7 @@ def builtin_config(
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "bypass_qdisc": bypass_qdisc,
         "priority_queues": topology.priority_queues,
+        "classes": [asdict(each) for each in topology.queue_changes],
         "at_once": True,
         "switches": [
             {

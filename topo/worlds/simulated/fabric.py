@@ -4,7 +4,7 @@ It knows agents only by what `HostAgent` shows to whoever drives it, and nothing
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from weft.switch.engine.control.port_queues import queues_told
 from weft.switch.engine.dataplane import layout as engine
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
 from weft.switch.engine.trace.entries import no_queue
+from weft.switch.priority_queues import QueueChange
 from weft.topo.clos import single
 from weft.topo.network import Direction, Link, Topology
 from weft.topo.worlds.simulated import layout as at
@@ -68,14 +69,15 @@ def _warn_denied(topology: Topology, switch: int, priority: int, queues: int) ->
     warnings.warn(f"{name} drops packets of {no_queue(priority, queues)}", stacklevel=2)
 
 
-def queue_of(link: Link, bound: int) -> Queue:
-    """Return what a direction of a link is to the engine, with a bound of its queue in bytes."""
+def queue_of(link: Link, bound: int, classes: Sequence[QueueChange] = ()) -> Queue:
+    """Return what a direction of a link is to the engine, with bounds of its port's queues."""
     return Queue(
         link.rate_bps,
         link.delay_ns,
         limit_bytes=bound,
         loss=link.loss,
         jitter_ns=link.jitter_ns,
+        classes=classes,
     )
 
 
@@ -161,12 +163,10 @@ class Fabric:
             self._peers[index] = place(target.node, target.number)
             self._directions[index] = number
             link = direction.link
-            bound = link.queue_bytes if source.node in numbers else host_queue_bytes
-            self.dataplane.set_port(
-                index // ports,
-                index % ports,
-                queue_of(link, bound),
-            )
+            of_switch = source.node in numbers
+            bound = link.queue_bytes if of_switch else host_queue_bytes
+            classes = topology.queue_changes if of_switch else ()
+            self.dataplane.set_port(index // ports, index % ports, queue_of(link, bound, classes))
 
         self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
         self._received = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
