@@ -105,6 +105,16 @@ def by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
     return dict(zip(found.tolist(), groups, strict=False))  # of no flows there is an empty group
 
 
+def partners_of(table: FlowColumns, at_rank: IntArray) -> dict[int, set[int]]:
+    """Return whom each rank sends to, tells, or hears from; `at_rank` is where the event of each
+    dependency happens."""
+    one = np.concatenate([table.source, at_rank])
+    other = np.concatenate([table.destination, table.source[table.waiting]])
+    everybody = np.concatenate([other, one])
+    groups = by_rank(np.arange(len(everybody)), np.concatenate([one, other]))
+    return {rank: set(everybody[places].tolist()) for rank, places in groups.items()}
+
+
 def sums_before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
     """Return the sum of the amounts of those before each task in its group."""
     sums = np.zeros(len(amounts), np.int64)

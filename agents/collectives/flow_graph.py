@@ -30,6 +30,7 @@ from weft.agents.collectives.flow_columns import (
     IntArray,
     Sum,
     by_rank,
+    partners_of,
     sums_before,
 )
 from weft.agents.collectives.workgroups import Workgroups
@@ -407,21 +408,11 @@ class FlowGraph:
 
     def partners(self, rank: int) -> set[int]:
         """Return the ranks that one sends to, or hears from."""
-        ranks, others = self._pairs
-        first, behind = np.searchsorted(ranks, (rank, rank + 1))
-        return set(others[first:behind].tolist()) - {rank}
+        return self._partners.get(rank, set()) - {rank}
 
     @cached_property
-    def _pairs(self) -> tuple[IntArray, IntArray]:
-        """Return who sends to whom, or tells whom, both ways: ranks in order, and for each entry
-        the other rank."""
-        table = self.table
-        told = table.source[table.waiting]
-        one = np.concatenate([table.source, self.at_rank])
-        other = np.concatenate([table.destination, told])
-        ranks, others = np.concatenate([one, other]), np.concatenate([other, one])
-        order = np.argsort(ranks, kind="stable")
-        return ranks[order], others[order]
+    def _partners(self) -> dict[int, set[int]]:
+        return partners_of(self.table, self.at_rank)
 
     def least_ns(self, rate_bps: int) -> list[int | None]:
         """Return when each task ends at the earliest, counted from the start, as if a flow had its
