@@ -103,7 +103,8 @@ COMMANDS = {
     ),
     "top": (
         "weft.cli.top",
-        "Show what links of a network that is up carry, queue and drop, as it goes on.",
+        "Show what links of a network that is up carry, queue and drop, and how often packets hit "
+        "and miss tables of its switches, as it goes on.",
     ),
     "load": (
         "weft.cli.network",
