@@ -8,9 +8,9 @@ from typing import Any
 
 from weft.agents.congestion import reacts_to_marks
 from weft.base.units import format_rate
+from weft.experiments.results.accuracy import Accuracy
 from weft.experiments.results.results import (
     FAILED,
-    Accuracy,
     RankResult,
     Results,
     Run,

@@ -9,9 +9,9 @@ import msgspec
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
+from weft.experiments.results.accuracy import Accuracy
 from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.results import (
-    Accuracy,
     Fidelity,
     LinkResult,
     RankResult,

@@ -14,7 +14,8 @@ from tests.support.results_samples import sample_results
 from weft import Scenario, run
 from weft.agents.ranks import RankReport
 from weft.experiments.report import render
-from weft.experiments.results.results import Accuracy, Results, Run
+from weft.experiments.results.accuracy import Accuracy
+from weft.experiments.results.results import Results, Run
 from weft.experiments.results.summary import Summary
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.measured import accuracy_of
