@@ -13,7 +13,6 @@ import ctypes
 import hashlib
 import pickle
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -149,7 +148,7 @@ def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
     Raises Unsuitable if what is made does not load either.
     """
     if place is None:
-        return _patiently(make).loaded()
+        return _made(make).loaded()
     if (loaded := kept_at(place)) is not None:
         return loaded
     others = {
@@ -160,7 +159,7 @@ def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
             f"the machine code that came with Weft (for {', '.join(sorted(others))}) is for other "
             "processors, or other settings of numba: what is needed of it is compiled, and kept"
         )
-    library = _patiently(make)
+    library = _made(make)
     loaded = library.loaded()
     kept = cache_dir() / file_of(place, processor())
     keep(kept, library)
@@ -168,16 +167,11 @@ def loaded_from(place: str | None, make: Callable[[], Library]) -> Addresses:
     return loaded
 
 
-def _patiently(make: Callable[[], Library]) -> Library:
-    """Make a library; who waits for it at a terminal for more than a second is told, once."""
-    telling = threading.Timer(1, _say, ["compiling machine code, which is kept for later"])
-    telling.daemon = True
+def _made(make: Callable[[], Library]) -> Library:
+    """Make a library; who waits for it at a terminal is told, once."""
     if sys.stderr is not None and sys.stderr.isatty():
-        telling.start()
-    try:
-        return make()
-    finally:
-        telling.cancel()
+        _say("compiling machine code, which is kept for later")
+    return make()
 
 
 @cache

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.annotations import ParseAnnotation, key_values
+from weft.switch.compiler.check.coercion import Coercer
 from weft.switch.compiler.check.members import MemberChecker
-from weft.switch.compiler.check.operations import Coercer, OperationChecker
+from weft.switch.compiler.check.operations import OperationChecker
 from weft.switch.compiler.check.scope import (
     CheckContext,
     Overloads,
