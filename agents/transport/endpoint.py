@@ -45,7 +45,8 @@ from weft.agents.transport.types import (
 from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from weft.agents.wire.packets import Fields
 from weft.base.errors import refuse
-from weft.base.jit import Words, words_of
+from weft.base.jit import Words, words_in, words_of
+from weft.base.pages import zeroed
 
 Table = npt.NDArray[np.void]
 
@@ -96,9 +97,9 @@ class Endpoint:
         """The trees of times and the table of rows that changed."""
         self._regions = MemoryRegions(self._random)
         self.memory_of, self.named_memory = self._regions.memory_of, self._regions.named
-        self._events: Table = np.zeros(256, at.Event.dtype)
-        self._scratch = Fields.zeroed()
-        self.state = at.EndpointState.zeroed()  # all of the endpoint
+        self._events: Table = zeroed(256, at.Event.dtype)
+        self._scratch = Fields.within(zeroed(words_in(Fields), np.int64))
+        self.state = at.EndpointState.within(zeroed(words_in(at.EndpointState), np.int64))
         self.sums: NotedSums | None = None  # where they are noted, if data travel without bytes
         self._groups = MulticastGroups(self.state)
         self.sinks_of = self._groups.sinks_of
@@ -324,15 +325,14 @@ class Endpoint:
     def _make_rows(self, rows: int) -> None:
         """Have room for so many queue pairs, a power of 2; what they have to do is found anew."""
         used = len(self._queue_pairs)
-        pairs: Table = np.zeros(rows, at.PairState.dtype)
+        pairs: Table = zeroed(rows, at.PairState.dtype)
         pairs[:used] = self._pairs[:used]
         self._is_changed = pairs["is_changed"]
         self._is_changed[:used] = 1
         self._first_rings = pairs["first_ring"].reshape(rows, at.FIRST_WORK_ROOM, -1)
         times: Words = np.full(9 * rows, NEVER, np.int64)
         times[8 * rows : 8 * rows + used] = np.arange(used)
-        self._pairs, self._times = pairs, times
-        address = times.ctypes.data
+        self._pairs, self._times, address = pairs, times, times.ctypes.data
         self.state.fill(
             tree_rows=rows,
             timer_tree=address,

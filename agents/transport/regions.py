@@ -9,6 +9,7 @@ import numpy.typing as npt
 from weft.agents.transport import layout as at
 from weft.agents.transport.types import MemoryRegion, TransportMisuse
 from weft.base.errors import refuse
+from weft.base.pages import zeroed
 
 _MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 
@@ -19,7 +20,7 @@ class MemoryRegions:
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
         self._registered: dict[int, MemoryRegion] = {}
-        self.table: npt.NDArray[np.void] = np.zeros(4, at.Region.dtype)
+        self.table: npt.NDArray[np.void] = zeroed(4, at.Region.dtype)
         """A row for each, for compiled code; another array where more are registered."""
         self.rows = 0
         """How many rows have been used."""

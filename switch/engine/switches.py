@@ -423,7 +423,7 @@ class Dataplane:
             switch = int(self.memory.packets[packet].switch)
             what = "its program recirculates, resubmits or clones packets that multiply"
         else:
-            switch, port = divmod(int(self.memory.heap[0]), self.port_count)
+            switch, port = divmod(int(self.memory.heap[0, 0]), self.port_count)
             what = f"its egress clones packets to port {port} that it clones again"
             if self.memory.port(switch, port).peer != at.NONE:
                 what += ", or frames go round in a circle of patch links without rate and delay"

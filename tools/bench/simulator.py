@@ -226,7 +226,7 @@ def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[s
         "hops": hops,
         "user_seconds": seconds,
         "whole_user_seconds": user_s() - began,
-        "packets_per_s": packets / seconds,
+        "packets_per_s": packets / max(seconds, 1e-6),
         "ns_per_hop": seconds * 1e9 / hops,
         "simulated_ns": fabric.now_ns,
         "retransmitted_packets": sum(

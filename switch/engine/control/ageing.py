@@ -1,6 +1,9 @@
 """When entries of tables that support timeouts were last hit, and which have been idle too long."""
 
 import numpy as np
+from numpy.typing import NDArray
+
+from weft.base.pages import zeroed
 
 NEVER = -1
 
@@ -9,7 +12,7 @@ class Ageing:
     """When entries were hit, in ns, by their cells; compiled code writes ``hits``."""
 
     def __init__(self, cells: int) -> None:
-        self.hits = np.zeros(cells, np.int64)
+        self.hits: NDArray[np.int64] = zeroed(cells, np.int64)
         self.timeouts = np.zeros(cells, np.int64)
         self._told = np.full(cells, NEVER, np.int64)
         """The time of the hit after which an entry was last said to be idle."""

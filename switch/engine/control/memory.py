@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.jit import Record
+from weft.base.pages import zeroed
 from weft.switch.engine.codegen.loading import Pipeline
 from weft.switch.engine.control.ageing import Ageing
 from weft.switch.engine.dataplane import layout as at
@@ -44,7 +45,7 @@ class SwitchState:
         """What has been set of custom CRCs, by the names of their calculations."""
         self.debugged = False
         """Whether a debugger takes its packets, and runs the program in their place."""
-        self._scratch = np.zeros(at.SCRATCH_WORDS, np.int64)
+        self._scratch = zeroed(at.SCRATCH_WORDS, np.int64)
         words.scratch = self._scratch.ctypes.data
 
     def _lead(self, **arrays: NDArray[Any]) -> None:
@@ -56,14 +57,14 @@ class SwitchState:
     def start(self, program: Program) -> None:
         """Begin with empty arrays for a program: nothing is counted, no rates are set, no
         events wait."""
-        self.counters = np.zeros((program.counter_cells, 2), np.int64)
+        self.counters = zeroed((program.counter_cells, 2), np.int64)
         self._lookups = {
             table.name: self.counters[table.lookups_cell]
             for table in program.tables.values()
             if table.lookups_cell is not None
         }
-        self.registers = np.zeros(program.register_cells, np.int64)
-        self.meters = np.zeros(program.meter_cells, at.MeterCell.dtype)
+        self.registers = zeroed(program.register_cells, np.int64)
+        self.meters = zeroed(program.meter_cells, at.MeterCell.dtype)
         self.ageing = Ageing(program.hit_words)
         self._lead(
             counters=self.counters, registers=self.registers, meters=self.meters,
@@ -113,14 +114,14 @@ class SwitchState:
 
 _ARRAYS = (
     "buffers", "buffer_references", "free_buffers", "packets", "free_packets", "phv", "headers",
-    "switches", "ports", "queues", "heap", "depths", "loads",
+    "switches", "ports", "queues", "heap", "heap_positions", "depths", "loads",
 )  # fmt: skip
 """The arrays whose addresses the context has by the same names."""
 
 
 def rows(kind: type[Record], count: int) -> Any:
     """Return so many records of zeros, which have their fields as attributes."""
-    return np.zeros(count, kind.dtype).view(np.recarray)
+    return zeroed(count, kind.dtype).view(np.recarray)
 
 
 class Memory:
@@ -145,24 +146,25 @@ class Memory:
         self.priorities = priorities
         contexts = rows(at.Context, 1)
         self.context: at.Context = contexts[0]
-        self.buffers = np.zeros((buffers, stride), np.uint8)
-        self.buffer_references = np.zeros(buffers, np.int64)
+        self.buffers = zeroed((buffers, stride), np.uint8)
+        self.buffer_references = zeroed(buffers, np.int64)
         self.free_buffers = np.arange(buffers - 1, -1, -1, dtype=np.int64)
         self.packets = rows(at.Packet, packets)
         self.free_packets = np.arange(packets - 1, -1, -1, dtype=np.int64)
-        self.phv = np.zeros((packets, 64), np.int64)
-        self.headers = np.zeros((packets, 256), np.uint8)
+        self.phv = zeroed((packets, 64), np.int64)
+        self.headers = zeroed((packets, 256), np.uint8)
         self.switches = rows(at.SwitchRecord, switches)
         self.ports = rows(at.PortRecord, count)
-        self.heap = np.zeros(max(count, 1), np.int64)
-        self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)
-        self.loads = np.zeros((2 * count, at.LOAD_BINS), np.int64)
+        self.heap = zeroed((count + at.HEAP_WIDTH, 2), np.int64)[at.HEAP_WIDTH - 1 :]
+        self.heap_positions = np.full(count, at.NONE, np.int64)
+        self.depths = zeroed((count, at.DEPTH_BUCKETS), np.int64)
+        self.loads = zeroed((2 * count, at.LOAD_BINS), np.int64)
         self.queues = rows(at.QueueRecord, count * (priorities - 1))
         for chain in (self.ports.queue.waiting, self.queues.waiting, self.ports.under_way):
             chain.head = chain.tail = at.NONE
         for chain in (contexts.ready, contexts.again, contexts.landed):
             chain.head = chain.tail = at.NONE
-        self.ports.event_ns = self.ports.heap_position = self.ports.peer = at.NONE
+        self.ports.peer = at.NONE
         self.ports.unbounded_packets = at.NO_LIMIT_PACKETS
         context = self.context
         context.address = contexts.ctypes.data
@@ -213,7 +215,7 @@ class Memory:
 
     def clear_loads(self) -> None:
         """Count what links carry anew; memory that is not written to is not taken."""
-        self.loads = np.zeros(self.loads.shape, np.int64)
+        self.loads = zeroed(self.loads.shape, np.int64)
         self._lead()
 
     def fit(self, fields: int, header_bytes: int) -> None:
@@ -254,6 +256,6 @@ class Memory:
 
 def _enlarged(array: Any, *shape: int) -> Any:
     """Return a larger array of the same kind that begins with an array's content."""
-    larger = np.zeros(shape, array.dtype).view(type(array))
+    larger = zeroed(shape, array.dtype).view(type(array))
     larger[tuple(map(slice, array.shape))] = array
     return larger

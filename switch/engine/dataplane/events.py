@@ -13,9 +13,9 @@ from weft.switch.engine.dataplane.captures import capture_bytes
 from weft.switch.engine.dataplane.layout import NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.dataplane.pool import release, take_first
-from weft.switch.engine.dataplane.scheduling import queue_of, reschedule
+from weft.switch.engine.dataplane.scheduling import first_ns, first_port, queue_of, reschedule
 from weft.switch.engine.dataplane.telemetry import count_load
-from weft.switch.engine.native.compiled import entry, int64_view, jit
+from weft.switch.engine.native.compiled import entry, jit
 
 MOST_PASSES = 1 << 14
 """The passes of one turn of the real-time loop, some milliseconds, and as many for what a batch
@@ -61,11 +61,10 @@ def stand_aside(context: Context, now_ns: int) -> None:
 
     Where egress clones without end, its time would stand still before that of all other ports.
     """
-    if context.heap_length == 0:
+    port_index = first_port(context)
+    if port_index == NONE:
         return
-    port_index = int64_view(context.heap, 1)[0]
-    port = PortRecord(context.ports, port_index)
-    if port.rate_bps == 0 and port.event_ns < now_ns:
+    if PortRecord(context.ports, port_index).rate_bps == 0 and first_ns(context) < now_ns:
         for priority in range(context.priorities):
             first = queue_of(context, port_index, priority).waiting.head
             if first != NONE:
@@ -90,12 +89,7 @@ def advance_some(context: Context, now_ns: int, passes: int) -> int:
 @jit
 def due_port(context: Context, now_ns: int) -> int:
     """Return the port whose event is the next one by ``now_ns``, or NONE."""
-    if context.heap_length == 0:
-        return NONE
-    port_index = int64_view(context.heap, 1)[0]
-    if PortRecord(context.ports, port_index).event_ns > now_ns:
-        return NONE
-    return port_index  # type: ignore[no-any-return]
+    return NONE if first_ns(context) > now_ns else first_port(context)
 
 
 @jit
@@ -118,7 +112,7 @@ def advance(context: Context, now_ns: int) -> int:
         port_index = due_port(context, now_ns)
         if port_index != NONE:
             if exact:
-                at_ns = PortRecord(context.ports, port_index).event_ns
+                at_ns = first_ns(context)
             serve_port(context, port_index, at_ns)
         elif not again:
             context.storm = 0

@@ -68,7 +68,10 @@ class Context(Record):
     port_count: int
     """The ports of each switch."""
     heap: int
-    """Address of int64[switch_count * port_count]: the ports by the time of their next event."""
+    """Address of int64[switch_count * port_count, 2]: ports and the times of their next events, a
+    heap by time, then port."""
+    heap_positions: int
+    """Address of int64[switch_count * port_count]: the place of each port in it, or NONE."""
     heap_length: int
     ready: Chain
     """The packets that have left."""
@@ -196,11 +199,9 @@ class QueueRecord(Record):
 
 @record
 class PortRecord(Record):
-    """A port of a switch, its queues and the link behind it."""
+    """A port of a switch, its queues and the link behind it. What packets touch is together, in the
+    order of their way: a row is whole cache lines."""
 
-    rate_bps: int
-    """0 means that the link has no limit."""
-    delay_ns: int
     queue: QueueRecord
     """The queue of priority 0; `Context.queues` leads to those of the others."""
     free_ns: int
@@ -209,17 +210,31 @@ class PortRecord(Record):
     """What the division that gave `free_ns` left."""
     under_way: Chain
     """The frames on the link, in the order of their departure."""
-    event_ns: int
-    """When the next event of this port is, or NONE."""
-    heap_position: int
-    """NONE while the port is not in the heap."""
+    rate_bps: int
+    """0 means that the link has no limit."""
+    delay_ns: int
     up: int
     """0 means that there is no such port: frames to it are dropped and counted."""
-    driver: int
-    """Free for the driver: the real-time loop has its socket's number here."""
-    counted: QueueStatistics
+    preferred: int
+    """How many packets wait in the queues of priorities from 1 on."""
+    governed: int
+    """1 if any of its queues is held or has a weight, or was or had."""
     peer: int
     """The index of the port that a patch link leads to; NONE where frames are the driver's."""
+    cpu: int
+    """1 if what reaches the far end of the link is the controller's."""
+    watcher: int
+    """Address of a function that is told of this port's packets, or 0 (`hooks`)."""
+    loss: int
+    """Of 2^32 frames the link loses about so many, at random."""
+    jitter_ns: int
+    """The delay of a frame is greater or less by so much at most, at random; frames stay in
+    order."""
+    unbounded_packets: int
+    """What a queue without a bound, of `NO_LIMIT_PACKETS` or more, holds all the same."""
+    counted: QueueStatistics
+    driver: int
+    """Free for the driver: the real-time loop has its socket's number here."""
     link_down: int
     """1 while a patch link loses what reaches its far end."""
     lost_packets: int
@@ -228,27 +243,10 @@ class PortRecord(Record):
     capture_in: int
     """The number of the capture file of what comes in, plus 1; 0 means none."""
     capture_out: int
-    cpu: int
-    """1 if what reaches the far end of the link is the controller's."""
-    preferred: int
-    """How many packets wait in the queues of priorities from 1 on."""
-    loss: int
-    """Of 2^32 frames the link loses about so many, at random."""
-    jitter_ns: int
-    """The delay of a frame is greater or less by so much at most, at random; frames stay in
-    order."""
-    unbounded_packets: int
-    """What a queue without a bound, of `NO_LIMIT_PACKETS` or more, holds all the same."""
-    governed: int
-    """1 if any of its queues is held or has a weight, or was or had."""
     turn: int
     """The priority whose turn it is among queues with weights."""
-    watcher: int
-    """Address of a function that is told of this port's packets, or 0 (`hooks`)."""
     overflow: int
     """Address of a function that may take what finds no place in a queue, or 0 (`hooks`)."""
-    spare: Annotated[Words, 6]
-    """A row is whole cache lines."""
 
 
 DROP_REASONS = 7
@@ -349,6 +347,8 @@ NO_LIMIT_PACKETS = 1 << 20
 
 DEPTH_BUCKETS = 192  # see switch.engine.dataplane.telemetry
 LOAD_BINS = 256
+HEAP_WIDTH = 4
+"""How many ports are below each in the heap of events; they share a cache line."""
 NEVER_NS = 1 << 62
 NONE = -1
 

@@ -11,9 +11,11 @@ packet
 A queue lets its first packet go once that is ready and the queue is not held (`hold`).
 """
 
-from weft.base.jit import word_of
+from weft.base.jit import prefetch, word_of
+from weft.base.pages import LINE_BYTES
 from weft.switch.engine.dataplane.hooks import TAKEN
 from weft.switch.engine.dataplane.layout import (
+    HEAP_WIDTH,
     NEVER_NS,
     NONE,
     Context,
@@ -35,86 +37,110 @@ from weft.switch.engine.native.compiled import (
 PORT_BYTES = PortRecord.dtype.itemsize
 QUEUE_PLACE = 8 * word_of(PortRecord, "queue")
 QUEUE_BYTES = QueueRecord.dtype.itemsize
+PORT_LINES = 5
+"""The cache lines of a port's row that an event may touch."""
+SOON = HEAP_WIDTH + HEAP_WIDTH * HEAP_WIDTH
+"""The last position of the heap from which a port is due within some ten events."""
 QUANTUM_BYTES = 1514
 """What a queue of weight 1 may send in a turn: the longest Ethernet frame without FCS."""
 
 
-@jit
-def heap_before(context: Context, left: int, right: int) -> bool:
-    """Return whether port ``left`` is due before port ``right``, or at the same time with a
-    smaller number."""
-    left_time = PortRecord(context.ports, left).event_ns
-    right_time = PortRecord(context.ports, right).event_ns
-    return left_time < right_time or (left_time == right_time and left < right)
+@inline
+def prefetch_lines(address: int, lines: int) -> None:
+    """Have some cache lines fetched, from an address on: they will be wanted soon."""
+    for line in range(lines):
+        prefetch(address + LINE_BYTES * line)
 
 
-@jit
-def heap_put(context: Context, heap: Words, position: int, port_index: int) -> None:
-    """Store a port at a position of the heap."""
-    heap[position] = port_index
-    PortRecord(context.ports, port_index).heap_position = position
+@inline
+def put(heap: Words, positions: Words, position: int, port_index: int, time_ns: int) -> None:
+    """Store a port and the time of its event at a position of the heap."""
+    heap[2 * position] = port_index
+    heap[2 * position + 1] = time_ns
+    positions[port_index] = position
 
 
-@jit
-def heap_up(context: Context, heap: Words, position: int) -> None:
-    """Restore the heap's order from ``position`` towards the top."""
-    port_index = heap[position]
+@inline
+def move_up(heap: Words, positions: Words, position: int, port_index: int, time_ns: int) -> int:
+    """Make room for a port from a position of the heap towards the top; return its place."""
     while position > 0:
-        parent = (position - 1) >> 1
-        if not heap_before(context, port_index, heap[parent]):
+        parent = (position - 1) // HEAP_WIDTH
+        other, other_ns = heap[2 * parent], heap[2 * parent + 1]
+        if other_ns < time_ns or (other_ns == time_ns and other < port_index):
             break
-        heap_put(context, heap, position, heap[parent])
+        put(heap, positions, position, other, other_ns)
         position = parent
-    heap_put(context, heap, position, port_index)
+    return position
 
 
-@jit
-def heap_down(context: Context, heap: Words, position: int) -> None:
-    """Restore the heap's order from ``position`` towards the leaves."""
-    length = context.heap_length
-    port_index = heap[position]
-    while True:
-        child = 2 * position + 1
-        if child >= length:
+@inline
+def move_down(
+    ports: int,
+    heap: Words,
+    positions: Words,
+    length: int,
+    position: int,
+    port_index: int,
+    time_ns: int,
+) -> int:
+    """Make room for a port from a position of the heap towards the leaves; return its place. Of
+    what comes near the top the row is fetched, in the table at the address ``ports``."""
+    while HEAP_WIDTH * position + 1 < length:
+        first = HEAP_WIDTH * position + 1
+        child, port, port_ns = first, heap[2 * first], heap[2 * first + 1]
+        for each in range(first + 1, min(first + HEAP_WIDTH, length)):
+            other, other_ns = heap[2 * each], heap[2 * each + 1]
+            if other_ns < port_ns or (other_ns == port_ns and other < port):
+                child, port, port_ns = each, other, other_ns
+        if port_ns > time_ns or (port_ns == time_ns and port > port_index):
             break
-        if child + 1 < length and heap_before(context, heap[child + 1], heap[child]):
-            child += 1
-        if not heap_before(context, heap[child], port_index):
-            break
-        heap_put(context, heap, position, heap[child])
+        put(heap, positions, position, port, port_ns)
+        if position <= SOON:
+            prefetch_lines(ports + port * PORT_BYTES, PORT_LINES)
         position = child
-    heap_put(context, heap, position, port_index)
+    return position
 
 
 @jit
 def schedule(context: Context, port_index: int, time_ns: int) -> None:
     """Set the time of a port's next event; NONE means that it has none."""
-    port = PortRecord(context.ports, port_index)
-    if port.event_ns == time_ns:
-        return
-    heap = int64_view(context.heap, context.switch_count * context.port_count)
-    position = port.heap_position
-    before = port.event_ns
-    port.event_ns = time_ns
+    ports = context.switch_count * context.port_count
+    positions = int64_view(context.heap_positions, ports)
+    heap = int64_view(context.heap, 2 * ports)
+    length = context.heap_length
+    position = positions[port_index]
     if time_ns == NONE:
-        length = context.heap_length - 1
+        if position == NONE:
+            return
+        positions[port_index] = NONE
+        length -= 1
         context.heap_length = length
-        port.heap_position = NONE
-        if position < length:
-            last = heap[length]
-            heap_put(context, heap, position, last)
-            heap_down(context, heap, position)
-            heap_up(context, heap, PortRecord(context.ports, last).heap_position)
+        if position == length:
+            return
+        port_index, time_ns = heap[2 * length], heap[2 * length + 1]  # the last takes its place
+    elif position == NONE:
+        position = length
+        length += 1
+        context.heap_length = length
+    elif heap[2 * position + 1] == time_ns:
         return
-    if position == NONE:
-        position = context.heap_length
-        context.heap_length = position + 1
-        heap_put(context, heap, position, port_index)
-        heap_up(context, heap, position)
-    elif time_ns < before:
-        heap_up(context, heap, position)
-    else:
-        heap_down(context, heap, position)
+    place = move_up(heap, positions, position, port_index, time_ns)
+    if place == position:
+        place = move_down(context.ports, heap, positions, length, position, port_index, time_ns)
+    put(heap, positions, place, port_index, time_ns)
+
+
+@inline
+def first_port(context: Context) -> int:
+    """Return the port whose event is the next one, or NONE; of several the one with the smallest
+    number."""
+    return NONE if context.heap_length == 0 else int64_view(context.heap, 1)[0]
+
+
+@inline
+def first_ns(context: Context) -> int:
+    """Return when the first of all events is, or NONE."""
+    return NONE if context.heap_length == 0 else int64_view(context.heap, 2)[1]
 
 
 @part
@@ -238,6 +264,4 @@ def next_deadline(context: Context) -> int:
     """Return when `advance` has something to do next, in ns, or NONE."""
     if context.ready.head != NONE or context.again.head != NONE or context.landed.head != NONE:
         return 0
-    if context.heap_length == 0:
-        return NONE
-    return PortRecord(context.ports, int64_view(context.heap, 1)[0]).event_ns
+    return first_ns(context)

@@ -7,12 +7,14 @@ uplink, then one for each host itself, whose events are the times at which it is
 """
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.agents.wire.compiled import JIT as AGENTS
-from weft.base.jit import Jit, Record, record
+from weft.base.jit import Jit, Record, Words, record
+from weft.switch.engine.dataplane.layout import HEAP_WIDTH
 from weft.switch.engine.native.compiled import JIT as ENGINE
 
 Frame = npt.NDArray[np.uint8]
@@ -81,6 +83,8 @@ class WorldRecord(Record):
     """Whether the digest mixes the headers of frames alone."""
     triggered: int
     """Not 0 once a rule of action TRIGGER has applied."""
+    ahead: Annotated[Words, HEAP_WIDTH]
+    """The ports next in the heap for which memory has been fetched."""
 
 
 @record

@@ -16,9 +16,10 @@ from weft.switch.engine.dataplane.layout import HEADROOM, NONE, Context, Packet,
 from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.dataplane.pool import release, take_buffer, take_packet
 from weft.switch.engine.dataplane.queues import put_on_link, take_departure
-from weft.switch.engine.dataplane.scheduling import reschedule, schedule
+from weft.switch.engine.dataplane.scheduling import first_ns, first_port, reschedule, schedule
 from weft.switch.engine.native.compiled import int64_view
 from weft.switch.engine.switches import MOST_PASSES
+from weft.topo.worlds.simulated.ahead import look_ahead
 from weft.topo.worlds.simulated.faults import (
     copy_of,
     first_held,
@@ -202,7 +203,6 @@ def lacks_landings(world: WorldRecord) -> bool:
 def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; return the reason, one of `layout`'s IDLE to ENDLESS."""
     world = WorldRecord(world_address)
-    heap = int64_view(context.heap, 1)
     while True:
         now_ns = world.now_ns
         if context.passes >= context.passes_end:
@@ -231,21 +231,18 @@ def run_events(world_address: int, context: Context) -> int:
         if world.budget < 0:
             return PAUSE
         held_ns = held_time(world) if world.held_count else NONE
-        if context.heap_length == 0:
-            if held_ns == NONE:
-                return IDLE
+        time_ns = first_ns(context)
+        port_index = first_port(context)
+        if held_ns != NONE and (time_ns == NONE or held_ns <= time_ns):
             time_ns = held_ns
             port_index = NONE
-        else:
-            port_index = heap[0]
-            time_ns = PortRecord(context.ports, port_index).event_ns
-            if held_ns != NONE and held_ns <= time_ns:
-                time_ns = held_ns
-                port_index = NONE
+        if time_ns == NONE:
+            return IDLE
         if time_ns > world.stop_ns:
             return STOPPED
         now_ns = max(now_ns, time_ns)
         world.now_ns = now_ns
+        look_ahead(world, context)
         if port_index == NONE:
             found = arrive_late(world, context, now_ns)
             if found != NOTHING:
