@@ -65,7 +65,10 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_BELOW = ("deferred", "machine_code", "numba_code", "numba_functions", "processors", "system_calls")
+_BELOW = (
+    "deferred", "machine_code", "numba_code", "numba_functions", "pages", "processors",
+    "system_calls",
+)  # fmt: skip
 _ROOT = Path(__file__).resolve().parent.parent
 
 
