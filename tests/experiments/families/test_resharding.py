@@ -331,10 +331,13 @@ def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.experiments.runs import capacity
 
     monkeypatch.setattr(capacity, "available_bytes", lambda: 1 << 30)
-    scenario = simulated(case=8, full=True)
+    scenario = simulated(case=8, full=True, payload="all")
     # Source 2 GiB, destination eight times as much; twice that is 36 GiB.
     with pytest.raises(MachineError, match=re.escape("are 18 GiB, and up to twice as much memory")):
         capacity.check_capacity(scenario)
+    with pytest.raises(MachineError, match=r"or --payload none, which takes \d+ MiB"):
+        capacity.check_capacity(scenario)
+    assert capacity.check_capacity(replace(scenario, payload="none")) < 1 << 30
 
 
 def test_frames_of_a_multicast() -> None:
