@@ -471,22 +471,6 @@ full_fence = _fence("seq_cst")
 """full_fence(): nothing after it is read before what was stored before it can be seen."""
 
 
-def _prefetch(context: Any, address: Any) -> Any:
-    def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        how = [ir.Constant(number, each) for each in (0, 3, 1)]  # to read, into all caches, data
-        builder.call(function, [builder.inttoptr(arguments[0], pointer), *how])
-        return ir.Constant(ir.IntType(64), 0)
-
-    return types.int64(types.int64), code
-
-
-prefetch: Any = intrinsic(_prefetch) if not PLAIN else lambda address: 0
-"""prefetch(address): what is there will be wanted soon, if anything is there."""
-
-
 def _view(context: Any, address: Any) -> Any:
     def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())

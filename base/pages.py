@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weft.base.deferred import PLAIN, intrinsic, ir, types
+
 LARGE_BYTES = 1 << 21
 """A large page, of which systems have none smaller."""
 LINE_BYTES = 64
@@ -49,3 +51,19 @@ def _mapped(size: int) -> mmap.mmap:
     if size >= LARGE_BYTES and sys.platform == "linux":
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
+
+
+def _prefetch(context: Any, address: Any) -> Any:
+    def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        how = [ir.Constant(number, each) for each in (0, 3, 1)]  # to read, into all caches, data
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), *how])
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(types.int64), code
+
+
+prefetch: Any = intrinsic(_prefetch) if not PLAIN else lambda address: 0
+"""prefetch(address): what is there will be wanted soon, if anything is there."""

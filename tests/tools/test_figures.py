@@ -269,7 +269,10 @@ def test_a_page_keeps_its_text_and_gets_its_tables() -> None:
             "paths: completion-ms; rows placment; columns paths",
             "'placment' is no option that figures differ in: did you mean 'placement'?",
         ),
-        ("paths: completion-ms; rows paths; columns zzzz", "in: there are ack-priority, algorithm, "),
+        (
+            "paths: completion-ms; rows paths; columns zzzz",
+            "in: there are ack-priority, algorithm, ",
+        ),
         (
             "paths: completion-ms; rows paths; columns ranks; wrld simulated",
             "'wrld' is no option that figures differ in: did you mean 'world'?",

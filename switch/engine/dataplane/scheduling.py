@@ -11,8 +11,8 @@ packet
 A queue lets its first packet go once that is ready and the queue is not held (`hold`).
 """
 
-from weft.base.jit import prefetch, word_of
-from weft.base.pages import LINE_BYTES
+from weft.base.jit import word_of
+from weft.base.pages import LINE_BYTES, prefetch
 from weft.switch.engine.dataplane.hooks import TAKEN
 from weft.switch.engine.dataplane.layout import (
     HEAP_WIDTH,

@@ -6,7 +6,8 @@ next in the heap of events is known, though: what it needs is fetched meanwhile,
 """
 
 from weft.agents.transport.layout import EndpointState
-from weft.base.jit import prefetch, words_at
+from weft.base.jit import words_at
+from weft.base.pages import prefetch
 from weft.switch.engine.dataplane.layout import HEAP_WIDTH, NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.scheduling import prefetch_lines
 from weft.switch.engine.native.compiled import int64_view
