@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from weft.base.deferred import wake
+from weft.base.files import some_folder
 from weft.base.machine_code import (
     BOOLEAN,
     Kind,
@@ -137,6 +138,7 @@ def compiled_together(
     """
     functions: dict[tuple[str, Kinds], tuple[str, str]] = {}
     with ExitStack() as stack:
+        stack.enter_context(some_folder())  # numba asks which, where it guesses
         parts = stack.enter_context(_parts())
         libraries, entries = [], []
         if kept:
