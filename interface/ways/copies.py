@@ -12,8 +12,9 @@ import grpc
 from weft.controller.remote import DEADLINE_S, Address, SwitchError, client_at
 from weft.switch.engine.program.algorithms import CrcParameters
 from weft.switch.engine.switches import Dataplane, Queue
-from weft.switch.interpreter.interpreter import Interpreter, Surroundings
+from weft.switch.interpreter.interpreter import Interpreter
 from weft.switch.interpreter.memory import Memory, Overlay
+from weft.switch.interpreter.surroundings import Surroundings
 from weft.switch.messages import own_call, p4runtime_pb2
 from weft.switch.p4runtime.local import LocalSwitch
 

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from weft.base import VERSION
 from weft.base.command_line import Place, Text, Texts, macros, output_file
 from weft.base.errors import InputError, MachineError, refuse
+from weft.switch.architecture_names import ARCHITECTURES
 
 Includes = Annotated[
     Optional[list[Path]],  # noqa: UP045
@@ -134,7 +135,7 @@ def p4c(
         typer.Option(
             "-a",
             "--arch",
-            metavar="v1model|psa",
+            metavar="|".join(ARCHITECTURES),
             help="What the program must be for. [what it includes]",
         ),
     ] = None,

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from weft.base import VERSION
 from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
+from weft.switch.architecture_names import ARCHITECTURES
 from weft.switch.priority_queues import MOST_PRIORITY_QUEUES
 from weft.switch.realtime.config import MOST_PORT
 
@@ -142,7 +143,7 @@ class _OptionParser(argparse.ArgumentParser):
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-i --interface", {**_MANY, "metavar": "PORT@IFACE",
      "help": "an interface as a port; may be repeated"}),
-    ("--arch", {"choices": ("v1model", "psa"),
+    ("--arch", {"choices": ARCHITECTURES,
      "help": "what the program must be for [what it says itself]"}),
     ("--no-p4", {"action": _FLAG, "help": "start without a program: a client brings it"}),
     ("--device-id", {"default": "0", "metavar": "N", "help": "P4Runtime's device id [0]"}),

@@ -21,9 +21,10 @@ from weft.switch.engine.dataplane import layout as at
 from weft.switch.engine.dataplane.hooks import ARRIVED
 from weft.switch.engine.switches import MOST_PASSES, Dataplane
 from weft.switch.interpreter.description import Description
-from weft.switch.interpreter.interpreter import Interpreter, Sent, Surroundings, follow
+from weft.switch.interpreter.interpreter import Interpreter, Sent, follow
 from weft.switch.interpreter.packet import Packet
 from weft.switch.interpreter.steps import Choice, Step
+from weft.switch.interpreter.surroundings import Surroundings
 from weft.switch.stf.report import Report
 
 MOST_WAITING = 1024

@@ -8,8 +8,9 @@ from weft.base.errors import InputError, RunError
 from weft.switch.debugger.debugger import usual
 from weft.switch.debugger.memory import LiveMemory, is_number
 from weft.switch.interpreter.description import Description
-from weft.switch.interpreter.interpreter import Interpreter, Sent, Surroundings, follow
+from weft.switch.interpreter.interpreter import Interpreter, Sent, follow
 from weft.switch.interpreter.steps import Step
+from weft.switch.interpreter.surroundings import Surroundings
 from weft.switch.stf.build import MOST_PORT
 from weft.switch.stf.report import Output, Report, StfFailure
 from weft.switch.stf.run import TestRun

@@ -12,10 +12,9 @@ from weft.base.errors import RunError
 from weft.switch.engine.control.contents import Contents
 from weft.switch.engine.control.entities import ActionCall, Replica
 from weft.switch.engine.control.tables import Identity
-from weft.switch.engine.dataplane.layout import DROP_PORT
 from weft.switch.engine.program.program import KeyField, Program, Table
 from weft.switch.engine.trace.entries import describe_entry, no_queue, ports_of
-from weft.switch.interpreter import psa
+from weft.switch.interpreter.architectures.registry import own_passage
 from weft.switch.interpreter.description import Description
 from weft.switch.interpreter.hashes import computed
 from weft.switch.interpreter.memory import Memory
@@ -23,16 +22,13 @@ from weft.switch.interpreter.packet import Packet
 from weft.switch.interpreter.parsing import Parser, deparse, headers_of
 from weft.switch.interpreter.primitives import Primitives, Steps, input_of
 from weft.switch.interpreter.steps import Choice, Entered, Step
+from weft.switch.interpreter.surroundings import Surroundings
 from weft.switch.interpreter.tables import Members, led_to, look_up
 
 Json = Any
 
 MOST_REPEATS = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
-
-MOST_PASSES = 1 << 14
-"""How often one packet and all that is made of it may go through a pipeline, if nothing else is
-said."""
 
 MOST_NODES = 1 << 16
 """How many nodes of a pipeline a packet may go through."""
@@ -51,21 +47,6 @@ class Sent(Step):
 
     port: int = 0
     frame: bytes = b""
-
-
-@dataclass
-class Surroundings:
-    """What a program finds around it, beside its tables."""
-
-    drop_port: int = DROP_PORT
-    priorities: int = 1
-    """How many queues each port has."""
-    now_us: int = 0
-    """The time since the switch started."""
-    most_passes: int = MOST_PASSES
-    cpu_port: int | None = None
-    """The controller's."""
-    has_port: Callable[[int], bool] = lambda port: True
 
 
 @dataclass
@@ -104,7 +85,8 @@ class Passage:
         self.switch, self.program = switch, switch.program
         self.around, self.memory = switch.around, switch.memory
         self.port, self.frame = port, frame
-        self.is_portable = self.program.architecture.name == "psa"
+        self.own = own_passage(self.program.architecture.name)
+        """What becomes of packets in an architecture other than v1model."""
         self.copies = 0
         self.passes = 0
         self.queues: dict[int, deque[Packet]] = {}
@@ -157,8 +139,8 @@ class Passage:
 
     def ingress(self, packet: Packet) -> Steps:
         """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
-        if self.is_portable:
-            yield from psa.ingress(self, packet)
+        if self.own is not None:
+            yield from self.own.ingress(self, packet)
             return
         while True:
             self.count_pass()
@@ -313,8 +295,8 @@ class Passage:
 
     def egress(self, packet: Packet, port: int, *, exists: bool) -> Steps:
         """Run egress and the deparser, and send the packet."""
-        if self.is_portable:
-            yield from psa.egress(self, packet, port, exists=exists)
+        if self.own is not None:
+            yield from self.own.egress(self, packet, port, exists=exists)
             return
         self.count_pass()
         yield self.begin_egress(packet, port)

@@ -336,6 +336,8 @@ def read_replication(device: Device, query: Any) -> Iterator[Any]:
             )
             yield messages.PacketReplicationEngineEntry(multicast_group_entry=group_entry)
     for session in device.control.clone_sessions():
+        if not session.session_id:  # PSA's to the controller, which no client can name
+            continue
         wanted = (0, session.session_id) if found != "multicast_group_entry" else ()
         if query.clone_session_entry.session_id in wanted:
             written = device.notes.replication.get(("clone_session_entry", session.session_id))

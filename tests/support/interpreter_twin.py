@@ -12,9 +12,10 @@ from weft.switch.engine.program.program import Program
 from weft.switch.engine.program.words import join_words
 from weft.switch.engine.switches import Dataplane, Departure
 from weft.switch.interpreter.description import FieldType
-from weft.switch.interpreter.interpreter import Interpreter, Sent, Surroundings, follow
+from weft.switch.interpreter.interpreter import Interpreter, Sent, follow
 from weft.switch.interpreter.memory import MILLION, Cell, Memory
 from weft.switch.interpreter.steps import Choice, Step
+from weft.switch.interpreter.surroundings import Surroundings
 
 WORD = (1 << 64) - 1
 

@@ -19,7 +19,7 @@ from weft.switch.compiler.annotations import (
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.emit.identifiers import Identifiers
 from weft.switch.compiler.emit.p4types import TypeInfo, type_name
-from weft.switch.compiler.types import Type
+from weft.switch.compiler.types import ENUM_BITS, EnumType, ErrorType, Type, base_type
 from weft.switch.messages import p4info_pb2
 
 HEADER = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
@@ -294,6 +294,8 @@ class InfoEmitter:
                 field = message.match_fields.add(id=number, name=key.name)
                 self.described(field, key.annotations)
                 self.typed(field, key.type)
+                if isinstance(base_type(key.type), (EnumType, ErrorType)):
+                    field.bitwidth = ENUM_BITS  # of members' numbers, as the JSON has them
                 self.match_kind(field, key.match_kind)
         for choice in table.actions:
             self.action_reference(message, choice)

@@ -63,7 +63,11 @@ class EngineArchitecture:
     pipeline: Callable[[Slot], str]
     """Returns the source of ``pipeline(address, operation, switch, packet, other)``, the program's
     entry: see `weft.switch.engine.codegen.generate`."""
+    header: str = ""
+    """Metadata that no others' programs have."""
     prepare: Callable[[Json], None] = as_it_is
     """Puts primitives of simple_switch in place of the architecture's own words in a document."""
     ports: frozenset[int] = frozenset()
     """Ports that all switches have, whatever links there are."""
+    cpu_session: int | None = None
+    """A clone session that there is from the start, with a copy to the controller's port."""

@@ -1,16 +1,26 @@
-"""Which architecture a program is of, by the metadata that it has."""
+"""Which architecture a program is of, by the metadata that it has: v1model, or whatever folder lies
+beside this module."""
 
 import json
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
+from weft.switch.engine import architectures
 from weft.switch.engine.architectures.architecture import EngineArchitecture
-from weft.switch.engine.architectures.psa.architecture import PSA
 from weft.switch.engine.architectures.v1model import V1MODEL
 
 Json = Any
 
-BY_METADATA = {"psa_ingress_parser_input_metadata": PSA}
+BY_METADATA: dict[str, EngineArchitecture] = {
+    found.header: found
+    for found in (
+        import_module(f"{architectures.__name__}.{each.name}").ARCHITECTURE
+        for each in iter_modules(architectures.__path__)
+        if each.ispkg
+    )
+}
 """Architectures other than v1model, by a header that no others' programs have."""
 
 SPECIAL_PORTS = frozenset[int]().union(*(each.ports for each in BY_METADATA.values()))

@@ -21,6 +21,7 @@ from weft.switch.engine.control.entities import (
     ProfileGroup,
     ProfileMember,
     Range,
+    Replica,
     TableEntry,
 )
 from weft.switch.engine.control.errors import (
@@ -340,13 +341,18 @@ class Contents:
         )
 
 
-def contents_of(program: Program) -> Contents:
-    """Return what a program itself gives: its own entries, and nothing else."""
-    return Contents(
+def contents_of(program: Program, cpu_port: int | None = None) -> Contents:
+    """Return what a program itself gives: its own entries, and what its architecture has from the
+    start where there is a port to the controller."""
+    contents = Contents(
         {table.name: TableState(table) for table in program.tables.values()},
         profile_states(program),
         value_set_states(program.groups),
     )
+    session = program.architecture.cpu_session
+    if session is not None and cpu_port is not None:
+        contents.replication.insert(CloneSession(session, (Replica(cpu_port),)))
+    return contents
 
 
 def _copied(state: State) -> State:

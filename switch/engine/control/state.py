@@ -129,7 +129,7 @@ class SwitchControl:
         if self._saved is None:
             raise NoProgram(f"switch {self.name!r} has no saved program to commit")
         old = self._config.contents
-        contents = contents_of(self._saved.program)
+        contents = contents_of(self._saved.program, self.cpu_port)
         contents.ports_down = old.ports_down
         self._config.begin(self._saved, contents)
         self._saved = None

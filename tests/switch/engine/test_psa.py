@@ -300,3 +300,124 @@ def test_psa_switch_does_the_same(name: str, tmp_path: Path) -> None:
 def told_resubmitted(data: str) -> bool:
     """Whether a packet was resubmitted: psa_switch forgets its port."""
     return "3333" in data
+
+
+# -- classes of service, truncation, the controller's session --------------------------------------
+
+
+def classed(queues: int) -> Loaded:
+    dataplane = Dataplane(1, 8, plain=True, priority_queues=queues)
+    for port in range(1, 8):
+        dataplane.set_port(0, port, Queue(rate_bps=8_000_000))
+    dataplane.set_cpu_port(0, CPU_PORT)
+    local, info = LocalSwitch(dataplane.control(0, "s1"), 1), p4info_pb2.P4Info()
+    local.arbitrate((0, 1))
+    load(local, info, "classes")
+    return dataplane, local, info
+
+
+def way(info: p4info_pb2.P4Info, what: int, action: str, *values: int, path: int = 0) -> str:
+    """An entry whose key has an enum's type: clients write the number of the member."""
+    (table,) = (one.preamble.id for one in info.tables)
+    (number,) = (one.preamble.id for one in info.actions if one.preamble.name == f"In.{action}")
+    params = "".join(
+        f'params {{ param_id: {at} value: "\\x{value:02x}" }} '
+        for at, value in enumerate(values, start=1)
+    )
+    return f"""table_entry {{ table_id: {table}
+        match {{ field_id: 1 exact {{ value: "\\x{what:02x}" }} }}
+        match {{ field_id: 2 exact {{ value: "\\x{path:02x}" }} }}
+        action {{ action {{ action_id: {number} {params} }} }} }}"""
+
+
+def session(number: int, port: int, more: str) -> str:
+    return (
+        f"packet_replication_engine_entry {{ clone_session_entry {{ session_id: {number} "
+        f"replicas {{ egress_port: {port} instance: 9 }} {more} }} }}"
+    )
+
+
+def left(dataplane: Dataplane, sent: bytes, port: int = 1) -> list[tuple[int, bytes]]:
+    """What leaves within a second, in order of time, of a frame that comes."""
+    dataplane.receive(0, port, [sent], 0)
+    return [(one.port, one.frame) for one in dataplane.transmit(10**9)]
+
+
+def told(data: bytes) -> tuple[int, int]:
+    """The class of service and the instance that egress saw."""
+    return data[12], data[13]
+
+
+@pytest.mark.parametrize(("queues", "asked", "seen"), [(1, 3, 0), (4, 3, 3), (4, 4, 0), (4, 0, 0)])
+def test_a_class_of_service_without_a_queue_is_class_0(queues: int, asked: int, seen: int) -> None:
+    dataplane, local, info = classed(queues)
+    write(local, way(info, 1, "go", asked, 2))
+    ((port, data),) = left(dataplane, frame(1))
+    assert (port, told(data)) == (2, (seen, 0))
+    assert data[15] == 0, "a packet begins in class 0"
+    counted = [int(one.counted.taken_packets) for one in dataplane.queues_of(0, 2)]
+    assert counted == [int(priority == seen) for priority in range(queues)]
+
+
+def test_copies_of_a_session_are_cut_before_egress_parses_them() -> None:
+    dataplane, local, info = classed(4)
+    write(
+        local,
+        way(info, 1, "also_clone", 3, 5),
+        session(5, 4, "class_of_service: 2 packet_length_bytes: 23"),
+    )
+    whole = frame(1) + bytes(100)
+    ((port, data),) = left(dataplane, whole)
+    assert (port, told(data)) == (4, (0, 9))
+    assert data[14:] == whole[14:23], "the packet as it came"
+    (read,) = local_sessions(local)
+    assert (read.class_of_service, read.packet_length_bytes) == (2, 23)
+
+
+def test_what_egress_clones_is_cut_where_the_deparser_has_ended() -> None:
+    dataplane, local, info = classed(2)
+    write(
+        local,
+        way(info, 7, "go", 0, 2),
+        session(7, 3, "class_of_service: 1 packet_length_bytes: 30"),
+    )
+    sent = dict(left(dataplane, frame(7) + bytes(range(60))))
+    assert len(sent[2]) == len(frame(7)) + 60 and len(sent[3]) == 30
+    assert told(sent[3]) == (0, 9)
+    assert sent[3][14:] == sent[2][14:30]
+
+
+def test_the_session_to_the_controller_is_there_from_the_start() -> None:
+    dataplane, local, info = classed(1)
+    write(local, way(info, 1, "also_clone", 0, 0))
+    dataplane.receive(0, 1, [frame(1)], 0)
+    assert dataplane.transmit(10**9) == []
+    assert dataplane.statistics(0, CPU_PORT).tx_packets == 1
+    assert local_sessions(local) == []
+
+
+def local_sessions(local: LocalSwitch) -> list[p4runtime_pb2.CloneSessionEntry]:
+    request = p4runtime_pb2.ReadRequest(device_id=1)
+    request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
+    return [
+        entity.packet_replication_engine_entry.clone_session_entry
+        for response in local.stub.Read(request)
+        for entity in response.entities
+    ]
+
+
+def test_a_session_that_there_is_not_makes_no_copy_and_the_packet_goes_on() -> None:
+    dataplane, local, info = classed(1)
+    write(local, way(info, 1, "also_clone", 0, 6), way(info, 7, "go", 0, 2))
+    assert left(dataplane, frame(1)) == []
+    assert [port for port, _ in left(dataplane, frame(7))] == [2]
+
+
+def test_a_frame_too_short_for_a_parser_goes_on_with_the_error() -> None:
+    dataplane, local, info = classed(1)
+    (table,) = (one.preamble.id for one in info.tables)
+    assert table
+    write(local, way(info, 0, "go", 0, 2))
+    ((port, data),) = left(dataplane, frame(1)[:18])
+    assert port == 2
+    assert data[6:12] == bytes.fromhex("eeeeeeeeeeee"), "egress has the error, too"

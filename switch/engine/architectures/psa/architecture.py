@@ -22,6 +22,7 @@ from weft.switch.engine.dataplane.layout import (
 )
 
 PORT_RECIRCULATE, PORT_CPU = 0xFFFFFFFA, 0xFFFFFFFD
+CLONE_SESSION_TO_CPU = 0
 
 RESUBMIT, RECIRCULATE, CLONE_I2E, CLONE_E2E = FIELD_LISTS = range(1, 5)
 """The field lists of a program's JSON, with the metadata that goes with packets on these paths."""
@@ -112,7 +113,9 @@ def pipeline(address, operation, switch, packet, other):
         words.header_length = deparse(phv, header)
         if phv[R_DIGEST] != 0:
             learn(context, phv, state)
-        phv[PRIORITY] = min(phv[{io_class_of_service}], context.priorities - 1)
+        phv[PRIORITY] = phv[{io_class_of_service}]
+        if phv[PRIORITY] >= context.priorities:
+            phv[PRIORITY] = 0
         if phv[{io_clone}] != 0:
             phv[R_CLONE] = (phv[{io_clone_session_id}] & 0x7FFF) + 1
             phv[R_CLONE_LIST] = {CLONE_I2E}
@@ -129,6 +132,12 @@ def pipeline(address, operation, switch, packet, other):
                 phv[EGRESS_SPEC] += 1 << 32  # a port like all others
         #: ingress end
         return 1
+    if words.keep != 0:
+        words.frame_length = min(words.frame_length, words.keep)
+        words.keep = 0
+        phv[PACKET_LENGTH] = words.frame_length
+        phv[R_LENGTH] = words.frame_length
+        phv[R_INGRESS_LENGTH] = words.frame_length
     port = phv[EGRESS_PORT] & 0xFFFFFFFF
     if is_cpu(context, switch, port):
         port = {PORT_CPU}
@@ -136,7 +145,7 @@ def pipeline(address, operation, switch, packet, other):
     phv[{ep_egress_port}] = port
     phv[{ep_packet_path}] = path
     parse_packet_again(context, words, phv, state, registers)
-    phv[{e_class_of_service}] = phv[{io_class_of_service}]
+    phv[{e_class_of_service}] = phv[PRIORITY]
     phv[{e_egress_port}] = port
     phv[{e_packet_path}] = path
     phv[{e_instance}] = phv[EGRESS_RID]
@@ -221,6 +230,8 @@ PSA = EngineArchitecture(
     ("parse", "parse_again"),
     ("deparse", "deparse_again"),
     pipeline,
+    "psa_ingress_parser_input_metadata",
     prepare,
     frozenset({PORT_RECIRCULATE}),
+    CLONE_SESSION_TO_CPU,
 )

@@ -101,7 +101,7 @@ def ingress(passage: Passage, packet: Packet) -> Steps:
         yield from deparsed(passage, packet, 0)
         yield from passage.digest(packet)
         service = decided(packet, "ingress", "class_of_service")
-        packet["priority"] = min(service, passage.around.priorities - 1)
+        packet["priority"] = passage.around.served(service)
         if decided(packet, "ingress", "clone"):
             session = decided(packet, "ingress", "clone_session_id") & 0x7FFF
             made = passage.new_packet(packet)
@@ -134,10 +134,13 @@ def egress(passage: Passage, packet: Packet, port: int, *, exists: bool) -> Step
     is_cpu = port == passage.around.cpu_port
     number = PORT_CPU if is_cpu else port & ((1 << PORT_BITS) - 1)
     path = EGRESS_PATHS.get(packet["instance_type"], NORMAL_UNICAST)
+    if packet.keep:
+        packet.frame, packet.keep = packet.frame[: packet.keep], 0
+        packet.start()
     tell(packet, "egress_parser_input", egress_port=number, packet_path=path)
     yield from passage.parse(packet, 1)
     tell(
-        packet, "egress_input", class_of_service=decided(packet, "ingress", "class_of_service"),
+        packet, "egress_input", class_of_service=packet["priority"],
         egress_port=number, packet_path=path, instance=packet["egress_rid"],
         egress_timestamp=passage.around.now_us, parser_error=packet["parser_error"],
     )  # fmt: skip

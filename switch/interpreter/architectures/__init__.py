@@ -1,0 +1,1 @@
+"""What becomes of packets in architectures other than v1model."""
