@@ -78,6 +78,7 @@ WITH_IO = (
 BY_COMPUTED_NAME = {
     "base/registry.py", "tools/bench/benchmarks.py", "pytorch/fork_server.py",
     "switch/compiler/architectures/registry.py", "tools/attack/kind.py", "cli/command_line.py",
+    "switch/engine/architectures/registry.py", "switch/interpreter/architectures/registry.py",
     "tools/mutation/__main__.py",
 }  # fmt: skip
 """Who imports modules of a folder whose names they are not told."""
