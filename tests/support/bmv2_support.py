@@ -47,6 +47,10 @@ def require_bmv2(target: str = "simple_switch") -> None:
     for name in (target, f"{target}_CLI"):
         if shutil.which(name) is None:
             pytest.skip(f"BMv2 ({name}) is not installed")
+    helped = subprocess.run([f"{target}_CLI", "--help"], capture_output=True, text=True)
+    if helped.returncode != 0:  # it configures switches for all tests
+        said = " ".join(helped.stderr.splitlines()[-1:])
+        pytest.skip(f"BMv2's {target}_CLI does not start: {said}")
     if os.geteuid() != 0:
         pytest.skip("BMv2 is given a network namespace of its own: needs root")
 
