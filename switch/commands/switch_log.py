@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from weft.base import files
 from weft.base.errors import WeftError
 from weft.switch.commands.switch_options import SwitchOptions
-from weft.switch.engine.trace.bmv2_log import bmv2_lines
+from weft.switch.engine.trace.bmv2_log import Bmv2Log
 from weft.switch.engine.trace.text import json_lines, log_line
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class TraceLines:
         self._file = log.out if file == "-" else _opened(file, "the trace") if file else None
         self._ended = threading.Event()
         self._passed = 0
+        self._bmv2: Bmv2Log | None = None
         self._thread = threading.Thread(target=self._run, name="trace", daemon=True)
         if self._file is not None:
             process.traces.start(self._name)
@@ -190,6 +191,13 @@ class TraceLines:
                 return
             without = now
 
+    def _words(self) -> Bmv2Log:
+        """Return what makes lines of events, which is of the program that runs."""
+        program = self._process.controls[self._number].pipelines[0].program
+        if self._bmv2 is None or self._bmv2.program is not program:
+            self._bmv2 = Bmv2Log(program)
+        return self._bmv2
+
     def write(self) -> None:
         """Write what has happened since the last time."""
         taken = self._process.traces.take(self._name)
@@ -201,7 +209,7 @@ class TraceLines:
             for event in events:
                 level = _OF_EVENTS.get(event["event"], step)
                 if self._log.packets.isEnabledFor(level):
-                    for line in bmv2_lines(event):
+                    for line in self._words().lines(event):
                         self._log.packets.log(level, line)
             if missed:
                 self._log.packets.warning("%d packets came too fast to be traced", missed)

@@ -8,10 +8,25 @@ from pathlib import Path
 
 import msgspec
 
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "switch" / "engine" / "sentences"
 PROGRAM = FOLDER / "sentences.p4"
 PAGE = ROOT / "docs" / "simple-switch.md"
+COPIES = Replica(2, 1), Replica(3, 2)
+COMMANDS = """mirroring_add 3 3
+mirroring_add 4 4
+mc_mgrp_create 7
+mc_node_create 1 2
+mc_node_associate 7 0
+mc_node_create 2 3
+mc_node_associate 7 1
+mirroring_add_mc 6 7"""
+"""For BMv2, what `switch` has."""
+IN_PORT, PORTS = 5, 6
 URL = "https://github.com/p4lang/behavioral-model/blob/main/docs/simple_switch.md"
 
 
@@ -44,6 +59,21 @@ class Sentences(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def sentences() -> Sentences:
     """The sentences."""
     return msgspec.toml.decode((FOLDER / "cases.toml").read_bytes(), type=Sentences)
+
+
+def switch(text: str, queue: Queue | None = None) -> tuple[Dataplane, SwitchControl]:
+    """A switch with what the cases need: ports, groups and sessions."""
+    dataplane = Dataplane(1, 8, packets=64, plain=True)
+    for port in range(PORTS):
+        dataplane.set_port(0, port, queue or Queue())
+    control = dataplane.control(0)
+    control.load_program(text, load="save")
+    control.commit_program()
+    control.insert_replication(MulticastGroup(7, COPIES))
+    for session, replicas in ((3, (Replica(3, 0),)), (4, (Replica(4, 0),)), (6, COPIES)):
+        control.insert_replication(CloneSession(session, replicas))
+    control.publish()
+    return dataplane, control
 
 
 def page() -> str:

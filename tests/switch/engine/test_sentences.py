@@ -8,44 +8,29 @@ from pathlib import Path
 import pytest
 from tests.support.bmv2_support import require_bmv2, run_bmv2
 from tests.support.interpreter_twin import Twin
-from tests.support.sentences import PAGE, PROGRAM, ROOT, Case, page, sentences
+from tests.support.sentences import (
+    COMMANDS,
+    IN_PORT,
+    PAGE,
+    PORTS,
+    PROGRAM,
+    ROOT,
+    Case,
+    page,
+    sentences,
+    switch,
+)
 
 from weft.switch.commands.stf import load_program
-from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.switches import Dataplane, Queue
 
-COPIES = Replica(2, 1), Replica(3, 2)
-COMMANDS = """mirroring_add 3 3
-mirroring_add 4 4
-mc_mgrp_create 7
-mc_node_create 1 2
-mc_node_associate 7 0
-mc_node_create 2 3
-mc_node_associate 7 1
-mirroring_add_mc 6 7"""
-"""For BMv2, what `switch` has."""
-IN_PORT, PORTS = 5, 6
 MICROSECOND = 1000
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
     return load_program(PROGRAM, [], {})
-
-
-def switch(text: str, queue: Queue | None = None) -> tuple[Dataplane, SwitchControl]:
-    dataplane = Dataplane(1, 8, packets=64, plain=True)
-    for port in range(PORTS):
-        dataplane.set_port(0, port, queue or Queue())
-    control = dataplane.control(0)
-    control.load_program(text, load="save")
-    control.commit_program()
-    control.insert_replication(MulticastGroup(7, COPIES))
-    for session, replicas in ((3, (Replica(3, 0),)), (4, (Replica(4, 0),)), (6, COPIES)):
-        control.insert_replication(CloneSession(session, replicas))
-    control.publish()
-    return dataplane, control
 
 
 @pytest.fixture(scope="module")
