@@ -217,16 +217,18 @@ def test_whoever_uses_a_world_without_the_command_line_hears_of_signals_as_well(
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Let SIGINT raise `KeyboardInterrupt`, also where the tests run in the background of a script,
-    whose shell has it ignored."""
+@pytest.fixture(autouse=True)
+def heeded() -> Iterator[None]:
+    """Let SIGINT raise `KeyboardInterrupt`, and SIGHUP end a process, also where the tests run in
+    the background of a script, whose shell has the one ignored, or under nohup, which does the
+    other."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGHUP, hang_up)
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.unraisablehook, signal.getsignal(signal.SIGALRM)
@@ -240,7 +242,6 @@ def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixtur
     assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_is_not_raised_where_it_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the timer may go off before the hook that has set it is left."""

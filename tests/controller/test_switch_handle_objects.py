@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.handles_support import KIND, SOURCE, frame, marks
-from tests.support.system_support import WORLDS
+from tests.support.system_support import WORLDS, wait_until
 
 import weft
 from weft.base.errors import InputError
@@ -87,9 +87,14 @@ def test_members_and_groups_are_objects_of_their_own(net: weft.Net) -> None:
         each.sniff(timeout=0)
     for source in range(16):
         net.hosts[0].send(frame(0x24, source=source))
-    for host in reached:
-        heard = map(bytes, net.hosts[host].sniff(timeout=0.5))
-        reached[host] = sum(one[:6] == (0x24).to_bytes(6, "big") for one in heard)
+
+    def all_have_come() -> bool:
+        for host in reached:
+            heard = map(bytes, net.hosts[host].sniff(timeout=0.1))
+            reached[host] += sum(one[:6] == (0x24).to_bytes(6, "big") for one in heard)
+        return sum(reached.values()) >= 16
+
+    wait_until(all_have_come, "all frames have come")
     assert sum(reached.values()) == 16
     assert min(reached.values()) > 0
     choice.members.modify(1, "send", port=3)
@@ -132,7 +137,7 @@ def test_direct_meters_and_counters_are_those_of_entries(net: weft.Net) -> None:
     policed.set_meter({"src": 7}, rates)
     assert [entry.meter for entry in policed] == [rates]
     net.hosts[0].send(frame(0x26), count=20)
-    assert len(net.hosts[1].sniff(timeout=5, count=20)) == 20
+    assert len(net.hosts[1].sniff(timeout=60, count=20)) == 20
     assert [colour for _, colour, *_ in marks(net, 0x26, host=1)] == [2]
     policed.set_meter({"src": 7}, None)
     assert [entry.meter for entry in policed] == [None]

@@ -23,6 +23,6 @@ def marks(
     for each in net.hosts:
         each.sniff(timeout=0)
     net.hosts[0].send(frame(target))
-    heard = net.hosts[host].sniff(timeout=5 if count else 0.2, count=count)
+    heard = net.hosts[host].sniff(timeout=60 if count else 0.2, count=count)
     mine = [one for one in map(bytes, heard) if one[:6] == target.to_bytes(6, "big")]
     return [(int.from_bytes(one[14:16], "big"), one[16], one[17], len(one)) for one in sorted(mine)]

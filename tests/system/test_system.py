@@ -457,13 +457,18 @@ def test_faults_on_single_packets_are_refused_in_the_emulated_world(tmp_path: Pa
 
 def test_on_a_machine_that_is_kept_busy_the_verdict_is_invalid(tmp_path: Path) -> None:
     # Each is bound to its processor: while the scheduler moves one to another, that one may idle.
-    burn = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    # They are nice: what counts is that no processor idles, and not that the ranks wait for long.
+    burn = (
+        "import os, sys; os.nice(10); os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
+    )
     burners = [
         subprocess.Popen([sys.executable, "-c", burn, str(processor)])
         for processor in 2 * sorted(os.sched_getaffinity(0))
     ]
     try:
-        document = run_json("--size", "512KiB", "--algorithm", "multicast", cwd=tmp_path)
+        document = run_json(
+            "--size", "512KiB", "--algorithm", "multicast", "--timeout", "300", cwd=tmp_path
+        )
     finally:
         for burner in burners:
             burner.kill()

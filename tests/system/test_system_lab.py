@@ -34,7 +34,12 @@ def wire(tmp_path: Path) -> Path:
 def test_what_was_done_at_the_prompt_is_in_a_report(wire: Path, tmp_path: Path) -> None:
     (tmp_path / "other.p4").write_text(WIRE.replace("struct M", "struct Other { } struct M"))
     (tmp_path / "commands.txt").write_text(
-        "h0 ping -c 3 h1\nreport so-far\nloads\nload other.p4\nh0 ping -c 1 h1\n"
+        "".join(  # so that no kernel asks for an address between the report and the loads
+            f"h{one} ip neighbour replace 10.0.0.{other + 1} lladdr 02:00:0a:00:00:0{other + 1} "
+            f"dev h{one}-eth0 nud permanent\n"
+            for one, other in ((0, 1), (1, 0))
+        )
+        + "h0 ping -c 3 -i 0.2 h1\nreport so-far\nloads\nload other.p4\nh0 ping -c 1 h1\n"
     )
     options = ("--topology", "single", "--hosts-per-leaf", "2", "--program", wire.name)
     with left_as_it_was():

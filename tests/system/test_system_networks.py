@@ -10,6 +10,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from tests.support.graph_networks import ring_of_switches
+from tests.support.hearing import hear
 from tests.support.system_support import left_as_it_was
 
 import weft
@@ -78,11 +79,11 @@ def test_every_interface_of_a_host_sends_and_hears(world: Any) -> None:
         h2 = net.host("h2")
         packet = Ether(src=h2.mac, dst=h2.gateway_mac) / IP(src=h2.ip, dst=second.ip)
         h2.send(packet / UDP(sport=9, dport=9) / b"to the second")
-        assert [one[UDP].dport for one in second.sniff(timeout=0.3) if UDP in one] == [9]
+        assert [one[UDP].dport for one in hear(net, second, lambda one: UDP in one)] == [9]
         assert [one for one in first.sniff(timeout=0) if UDP in one] == []
         packet = Ether(src=second.mac, dst=second.gateway_mac) / IP(src=second.ip, dst=h2.ip)
         second.send(packet / UDP(sport=8, dport=8) / b"from the second")
-        (heard,) = [one for one in h2.sniff(timeout=0.3) if UDP in one]
+        (heard,) = hear(net, h2, lambda one: UDP in one)
         assert heard[IP].ttl == 62
 
 

@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import socket
-import statistics
 import subprocess
 import time
 from collections.abc import Iterator
@@ -248,7 +247,7 @@ def test_a_node_whose_name_begins_like_a_command_is_a_node(tmp_path: Path) -> No
         assert "net:[" in said
         assert own not in said
         assert own in prompt.ask("sh readlink /proc/self/ns/net")
-        assert "1 received" in prompt.ask("py.b ping -c 1 -W 5 sh.a")
+        assert "1 received" in prompt.ask("py.b ping -c 1 -W 60 sh.a")
 
 
 def test_hosts_of_a_switch_with_a_program_of_its_own_are_ordinary_and_captures_are_whole(
@@ -278,7 +277,7 @@ def test_a_priority_without_a_queue_is_said_at_the_prompt_and_served_with_one(
     text = WIRE.replace("apply { if", "apply { s.priority = 3; if")
     assert text != WIRE
     (tmp_path / "wire.p4").write_text(text)
-    (tmp_path / "commands").write_text("h0 ping -c 1 -W 2 h1\nswitches\n")
+    (tmp_path / "commands").write_text("h0 ping -c 1 -W 60 h1\nswitches\n")
     arguments = (*SMALL, "--program", "wire.p4", "--script", "commands")
     with left_as_it_was():
         dropped = weft("up", *arguments, cwd=tmp_path)
@@ -545,11 +544,11 @@ def test_hosts_know_one_another_by_name(elsewhere: Prompt) -> None:
 
 
 def round_trip_ms(prompt: Prompt) -> float:
-    """The median of some round trips between the hosts, in ms."""
+    """The least of some round trips between the hosts, in ms: others wait for processors, too."""
     done = executed(prompt, "h0", "ping", "-c", "9", "-i", "0.1", "-W", "60", "h1")
     times = [float(time) for time in re.findall(r"time=([\d.]+) ms", done.stdout)]
     assert len(times) == 9
-    return statistics.median(times)
+    return min(times)
 
 
 def test_links_go_on_with_another_delay_and_loss(elsewhere: Prompt) -> None:

@@ -180,11 +180,16 @@ def test_what_comes_behind_a_request_takes_its_answer_from_nobody(talker: Talker
     assert talker.ask(b"rates\nwhat?\n") == {}
 
 
-def test_clients_that_say_nothing_keep_no_other_from_asking(talker: Talker) -> None:
+def test_clients_that_say_nothing_keep_no_other_from_asking(
+    talker: Talker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "CLIENT_WAIT_S", DEADLINE_S)
     with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(talker.connect()) for _ in range(2 * statistics.MOST_CLIENTS)]
-        for client in silent[::2]:
-            client.sendall(b"link a 1 do")
+        silent: list[socket.socket] = []
+        for number in range(2 * statistics.MOST_CLIENTS):
+            silent.append(stack.enter_context(talker.connect()))
+            if number % 2 == 0:  # at once: it is cut off when many more have come
+                silent[-1].sendall(b"link a 1 do")
         assert talker.ask(b"rates\n") == {}
         # Those that came first have made room for the others.
         assert "cut short" in answer(silent[0])["error"]

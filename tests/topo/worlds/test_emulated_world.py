@@ -197,10 +197,16 @@ def test_what_fails_for_want_of_a_dead_process_is_said_of_that_process() -> None
             raise RunError("Socket closed")  # before the process can have been waited for
 
 
+def has_no_namespace(pid: int) -> bool:
+    """Whether a process holds no network namespace any more: one that is ending may, for a while
+    that is longer on a busy machine."""
+    return not os.path.exists(f"/proc/{pid}/ns/net")
+
+
 def test_a_dead_host_shell_is_named() -> None:
     with quiet_world(single(2)) as world:
         os.kill(world.host_pid(1), signal.SIGKILL)
-        wait_until(lambda: not is_alive(world.host_pid(1)), "the shell ends")
+        wait_until(lambda: has_no_namespace(world.host_pid(1)), "the shell ends")
         with pytest.raises(RunError, match=r"of h1 \(pid \d+\) was killed by signal 9 \(SIGKILL\)"):
             world.check_alive()
 
@@ -226,7 +232,7 @@ def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
         _, processes = read_record(self.log.parent)
         [shell] = [process for process in processes if process.what == f"shell of {name}"]
         os.kill(shell.pid, signal.SIGKILL)
-        wait_until(lambda: not shell.is_alive(), "the shell ends")
+        wait_until(lambda: has_no_namespace(shell.pid), "the shell ends")
         tell(self, line)
 
     monkeypatch.setattr(RunProcess, "tell", kill_and_tell)
@@ -370,13 +376,15 @@ def test_hosts_ask_no_name_server_and_the_machine_keeps_its_own() -> None:
     """One that could not be reached would let every program that looks an address up wait."""
     own = Path("/etc/resolv.conf")
     before = own.read_text() if own.exists() else None
-    look_up = [sys.executable, "-c", "import socket; socket.getfqdn('10.9.8.7')"]
+    look_up = [
+        *("env", "RES_OPTIONS=timeout:30 attempts:1"), sys.executable, "-c",
+        "import socket, time; before = time.monotonic(); socket.getfqdn('10.9.8.7'); "
+        "assert time.monotonic() - before < 20",
+    ]  # fmt: skip
     with quiet_world(single(2)) as world:
         host = world.mininet["h0"]
         assert host.cmd("cat /etc/resolv.conf").replace("\r", "") == ""
-        started = time.monotonic()
         assert host.popen(look_up).wait() == 0
-        assert time.monotonic() - started < 4.0
     assert (own.read_text() if own.exists() else None) == before
 
 
@@ -420,8 +428,9 @@ def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> 
 
 
 def test_a_tcpdump_that_somebody_has_stopped_goes_on_and_its_capture_is_whole(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(captures, "DRAIN_DEADLINE_S", 60.0)
     with quiet_world(single(2), pcap_dir=tmp_path) as world:
         stopped = captures_of(world).processes[0]
         stopped.popen.send_signal(signal.SIGSTOP)
