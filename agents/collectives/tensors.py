@@ -22,8 +22,8 @@ Bytes = npt.NDArray[np.uint8]
 Box = tuple[tuple[int, int], ...]
 """A slice of a tensor: for each dimension, the first index and the one after the last."""
 
-SLICE_ELEMENTS = 1 << 17
-"""How many elements are made or compared at a time."""
+SLICE_ELEMENTS = 1 << 15
+"""How many elements are made or compared at a time: what caches hold."""
 
 
 class TensorShape(NamedTuple):
@@ -120,18 +120,41 @@ def elements(
     Args:
         first, count: which elements of the slice, in row-major order.
     """
-    place = np.arange(first, first + count, dtype=np.int64)
-    index = np.zeros(count, np.int64)
-    stride = 1
-    for size, (begin, end) in zip(reversed(shape), reversed(box), strict=True):
-        place, within = np.divmod(place, end - begin)
-        index += (begin + within) * stride
-        stride *= size
+    index = indices(shape, box, first, count)
     per_item = -(-item_bytes // 8)
-    numbers = (index[:, None] * per_item + np.arange(per_item)).reshape(-1)
-    mixed = words_at_places(key, numbers.astype(np.uint64)).astype("<u8", copy=False)
+    if per_item > 1:
+        index = (index[:, None] * per_item + np.arange(per_item)).reshape(-1)
+    mixed = words_at_places(key, index.view(np.uint64)).astype("<u8", copy=False)
+    if item_bytes in (1, 2, 4, 8):
+        kept: Bytes = mixed.view(f"<u{item_bytes}")[:: 8 // item_bytes].copy().view(np.uint8)
+        return kept
     rows = mixed.view(np.uint8).reshape(count, 8 * per_item)
     return np.ascontiguousarray(rows[:, :item_bytes]).reshape(-1)
+
+
+def indices(shape: Sequence[int], box: Box, first: int, count: int) -> npt.NDArray[np.int64]:
+    """Return the places of elements of a slice in the whole tensor, both in row-major order: int64
+    [count]. They are counted run by run of those that follow each other there, too."""
+    stride = length = 1
+    whole = True
+    outer: list[tuple[int, int]] = []
+    start = 0
+    for size, (begin, end) in zip(reversed(shape), reversed(box), strict=True):
+        start += begin * stride
+        if whole:
+            length *= end - begin
+        else:
+            outer.append((end - begin, stride))
+        whole = whole and (begin, end) == (0, size)
+        stride *= size
+    run = np.arange(first // length, -(-(first + count) // length), dtype=np.int64)
+    begins = np.maximum(run * length, first)
+    ends = np.minimum((run + 1) * length, first + count)
+    starts = start - run * length
+    for extent, along in outer:
+        run, within = np.divmod(run, extent)
+        starts += within * along
+    return np.arange(first, first + count, dtype=np.int64) + np.repeat(starts, ends - begins)
 
 
 def runs(shape: Sequence[int], box: Box) -> tuple[npt.NDArray[np.int64], int]:
