@@ -12,7 +12,12 @@ from weft.base.progress import Progress
 from weft.base.streams import raw
 from weft.experiments.families.programs.asked import ProgramAsked, check_program
 from weft.experiments.families.programs.results import TRACE
-from weft.experiments.families.programs.table import collectives_table, lines, ranks_table
+from weft.experiments.families.programs.table import (
+    collectives_table,
+    faults_table,
+    lines,
+    ranks_table,
+)
 from weft.experiments.families.programs.torch_run import check, torch_run
 from weft.experiments.results.document import DOCUMENT
 from weft.experiments.runs.folder import REPORT, ResultsFolder
@@ -60,6 +65,8 @@ def run_to_folder(
     shown.print_whole(ranks_table(run))
     if run.collectives():
         shown.print_whole(collectives_table(run))
+    if run.faults:
+        shown.print_whole(faults_table(run))
     for line in lines(run):
         shown.print(line, markup=False, highlight=False, soft_wrap=True)
     if run.error:

@@ -422,6 +422,11 @@ class Net(Tracing):
         backend: str = "weft",
         as_weft: str | Sequence[str] = (),
         ranks: int | None = None,
+        fail_link: str | Sequence[str] = (),
+        change_link: str | Sequence[str] = (),
+        kill_rank: str | Sequence[str] = (),
+        delay_rank: str | Sequence[str] = (),
+        slow_rank: str | Sequence[str] = (),
         timeout: float = 3600.0,
         environment: Mapping[str, str] | None = None,
         output: "TextIO | None" = None,
@@ -439,6 +444,10 @@ class Net(Tracing):
             as_weft: names of backends, ``gloo`` or ``nccl`` or both, by which the program gets
                 Weft's.
             ranks: how many hosts run it, from the first one on; by default all.
+            fail_link, change_link, kill_rank, delay_rank, slow_rank: faults, one or several, as the
+                command line has them: ``fail_link="leaf0:spine0@step10..step20"``,
+                ``change_link="leaf0:spine0:delay=5ms,loss=1%@2s"``, ``kill_rank="2@step5"``,
+                ``delay_rank="1:200ms"``, ``slow_rank="1:2.0"``. Links are as before when it ends.
             timeout: after so many seconds it is ended.
             environment: variables of its environment beside this process's own.
             output, errors: files that its lines go to, each with its rank; by default nowhere.
@@ -460,11 +469,16 @@ class Net(Tracing):
         options = ProgramAsked(
             ranks,
             backend,
-            (as_weft,) if isinstance(as_weft, str) else tuple(as_weft),
+            _several(as_weft),
             allgather,
             broadcast,
             reduce_scatter,
             allreduce,
+            fail_link=_several(fail_link),
+            change_link=_several(change_link),
+            kill_rank=_several(kill_rank),
+            delay_rank=_several(delay_rank),
+            slow_rank=_several(slow_rank),
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
         )
@@ -474,6 +488,10 @@ class Net(Tracing):
                 self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
                 output=output, errors=errors, folder=written_to,
             )  # fmt: skip
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _unseen(_fraction: float) -> None:

@@ -13,12 +13,13 @@ import runpy
 import sys
 import threading
 import traceback
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from weft.base.errors import WeftError
 from weft.pytorch.messages import Recorded, RunnerLink, Settings
+from weft.pytorch.steps import Steps
 from weft.pytorch.timeline import Timeline
 
 SWITCH_INTERVAL_S = 0.001
@@ -39,7 +40,8 @@ def run() -> int:
         return 2
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     timeline = Timeline(settings.rank, settings.host)
-    _prepare_torch(settings, timeline)
+    runner = _finder_of_the_runner(settings)
+    _prepare_torch(settings, timeline, runner)
     process = os.getpid()
     status = _run(arguments, reason_path(settings.folder, settings.rank))
     if os.getpid() != process:  # a copy that the program has made of itself, which is no rank
@@ -47,11 +49,13 @@ def run() -> int:
     _end_threads()
     sys.stdout.flush()
     sys.stderr.flush()
-    _finish(settings, timeline, status)
+    _finish(settings, timeline, status, runner)
     return status
 
 
-def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
+def _prepare_torch(
+    settings: Settings, timeline: Timeline, runner: Callable[[], RunnerLink | None]
+) -> None:
     """Make the backend known, and have torch tell of steps and losses."""
     import torch
     from torch.distributed import distributed_c10d
@@ -73,7 +77,9 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     for module in [*sys.modules.values()]:  # also those that have imported it by its name
         if getattr(module, "__dict__", {}).get("init_process_group") is given:
             vars(module)["init_process_group"] = init_process_group
-    register_optimizer_step_post_hook(lambda *_: timeline.stepped())
+    steps = Steps(settings, timeline, runner)
+    register_optimizer_step_post_hook(lambda *_: steps.ended())
+    steps.slow_down()
     backward = torch.autograd.backward
 
     @functools.wraps(backward)
@@ -187,7 +193,9 @@ def _print_error(error: BaseException) -> None:
     traceback.print_exception(type(error), error, trace)
 
 
-def _finish(settings: Settings, timeline: Timeline, status: int) -> None:
+def _finish(
+    settings: Settings, timeline: Timeline, status: int, runner: Callable[[], RunnerLink | None]
+) -> None:
     """Write what was recorded; after success, serve the peers until all are done."""
     from weft.pytorch.session import open_session
 
@@ -202,17 +210,29 @@ def _finish(settings: Settings, timeline: Timeline, status: int) -> None:
         )
     if status:
         return
-    runner = shared.network.runner if shared is not None else _link(settings)
-    if runner is None:
+    link = runner()
+    if link is None:
         return
-    runner.say(Recorded(str(path), {} if shared is None else shared.network.finish()))
-    runner.all_done.wait()
+    link.say(Recorded(str(path), {} if shared is None else shared.network.finish()))
+    link.all_done.wait()
     if shared is not None:
         shared.network.close()
 
 
-def _link(settings: Settings) -> RunnerLink | None:
-    try:
-        return RunnerLink(settings, lambda _: None)
-    except WeftError:
-        return None
+def _finder_of_the_runner(settings: Settings) -> Callable[[], RunnerLink | None]:
+    """Return what finds the connection to the runner: that of Weft's groups, once there are some;
+    else one of its own, made once; None without a runner."""
+    from weft.pytorch.session import open_session
+
+    @functools.cache
+    def own() -> RunnerLink | None:
+        try:
+            return RunnerLink(settings, lambda _: None)
+        except WeftError:
+            return None
+
+    def find() -> RunnerLink | None:
+        shared = open_session()
+        return own() if shared is None else shared.network.runner
+
+    return find

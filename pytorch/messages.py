@@ -56,6 +56,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `init_process_group` without a backend gets."""
     as_weft: list[str] = []
     """The backends by whose names the program gets Weft's."""
+    slow: float = 1.0
+    """How many times as long the rank's program computes as it would by itself."""
+    pauses_ns: dict[int, int] = {}
+    """How long it does nothing at the end of each of these steps; 0 stands for every step."""
+    waits_at: list[int] = []
+    """The steps at whose ends it tells the runner, and waits until it may go on."""
 
     @staticmethod
     def read(environment: Mapping[str, str]) -> "Settings":
@@ -198,13 +204,25 @@ class GroupLost(_Message, frozen=True, tag="group_lost"):
     reason: str
 
 
+class Stepped(_Message, frozen=True, tag="stepped"):
+    """A rank has come to the end of a step of its optimizer, and waits until it may go on."""
+
+    step: int
+
+
+class GoOn(_Message, frozen=True, tag="go_on"):
+    """It may go on."""
+
+    step: int
+
+
 class AllDone(_Message, frozen=True, tag="all_done"):
     """Every rank is done, or has ended."""
 
 
 Message = (
     Here | MakeGroup | GroupMade | DropGroup | Recorded | RankFinished | RankEnded | Silent
-    | TreeMoved | WhoIsLate | Late | AskBegun | Begun | GroupLost | AllDone
+    | TreeMoved | WhoIsLate | Late | AskBegun | Begun | GroupLost | Stepped | GoOn | AllDone
 )  # fmt: skip
 
 _ENCODER = msgspec.json.Encoder()
@@ -241,6 +259,8 @@ class RunnerLink:
         self._lines = Lines(connection, encode, decode)
         self._heard = heard
         self._answers: dict[str, GroupMade] = {}
+        self._last_step = 0
+        """The last step after which this rank may go on."""
         self._changed = threading.Condition()
         self._gone = False
         self.all_done = threading.Event()
@@ -266,6 +286,12 @@ class RunnerLink:
                 raise RunError(f"group {asked.name}: the runner did not answer")
             return self._answers.pop(asked.name)
 
+    def wait_after(self, step: int) -> None:
+        """Tell the runner that a step has ended, and wait until it says to go on."""
+        self.say(Stepped(step))
+        with self._changed:
+            self._changed.wait_for(lambda: self._last_step >= step or self._gone, ANSWER_S)
+
     def close(self) -> None:
         """Close the connection."""
         with suppress(OSError):
@@ -280,6 +306,10 @@ class RunnerLink:
                 if isinstance(message, GroupMade):
                     with self._changed:
                         self._answers[message.name] = message
+                        self._changed.notify_all()
+                elif isinstance(message, GoOn):
+                    with self._changed:
+                        self._last_step = message.step
                         self._changed.notify_all()
                 elif isinstance(message, AllDone):
                     self.all_done.set()

@@ -56,6 +56,7 @@ class Operations:
         Raises:
             BadCallError: a tensor is no dense tensor on the CPU.
         """
+        self.shared.timeline.computed()
         memory_of.check(what, [*inputs, *outputs])
         work = WeftWork(
             f"{what} on rank {self.rank} of group {self.name!r}",

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -71,6 +72,8 @@ class Timeline:
         self._loss: float | None = None
         self._begun = False
         self._left_out = 0
+        self.computed: Callable[[], None] = lambda: None
+        """Called where the program has computed and is about to communicate or to wait."""
 
     def begin(self) -> None:
         """Let the record begin now, when the first group has come together."""

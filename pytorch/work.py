@@ -94,6 +94,7 @@ class WeftWork(dist._Work):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
+        self._timeline.computed()
         if not self._ended.is_set():
             begun_ns = time.monotonic_ns()
             given = timeout.total_seconds() if timeout else 0.0

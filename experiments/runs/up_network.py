@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from weft.controller import Controller
 from weft.controller.counters import LinkCounters
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.network import Direction, Topology
+from weft.topo.network import Direction, Link, Topology
 
 
 class UpNetwork(Protocol):
@@ -19,6 +19,8 @@ class UpNetwork(Protocol):
     standing: Any
     began_s: float
     epochs: Iterator[int]
+    changed: dict[str, Link]
+    """The links whose figures have changed since the network came up, as they are now."""
 
     @property
     def world(self) -> str: ...
@@ -33,5 +35,6 @@ class UpNetwork(Protocol):
     @property
     def planning(self) -> AbstractContextManager[bool]: ...
     def planned_by(self, plan: Callable[[], None]) -> AbstractContextManager[None]: ...
+    def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
     def counts(self) -> dict[tuple[str, str], LinkCounters]: ...
     def counted_by(self, direction: Direction) -> str: ...

@@ -110,3 +110,36 @@ def test_a_rank_that_holds_pythons_lock_is_waited_for(net: Net) -> None:
     assert said.count("went on after") == 12
     assert said.count("was told: ") >= 3, said
     assert said.count("rank 3 of the run (host h3) does not answer") >= 3, said
+
+
+def test_faults_come_at_their_steps_and_are_told(net: Net) -> None:
+    """A link that fails and comes back, a rank that is late and one that is slow change no sum;
+    what is killed ends the program, and the links are then as before."""
+    program, told = PROGRAMS / "stepping.py", Told(net, None)
+    usual = net.torch_run(program, 6, output=told, errors=told, timeout=90, kill_rank="0@step9")
+    calm = told.having("weight")
+    run = net.torch_run(
+        program, 6, output=told, errors=told, timeout=90,
+        fail_link="leaf0:spine0@step2..step4", delay_rank="3:1500ms@step3", slow_rank="1:4",
+    )  # fmt: skip
+    assert (usual.status, run.status) == (0, 0), told.getvalue()
+    assert [each.at_ns for each in usual.faults] == [None]
+    assert "--kill-rank 0@step9 did not come: the program had ended before" in usual.notes
+    assert {each["weight"] for each in told.having("weight")} == {calm[0]["weight"]}
+    slow, failed, late = run.faults
+    assert failed.fault == "--fail-link leaf0:spine0@step2..step4" and not failed.failed
+    assert failed.at_ns and failed.until_ns and failed.until_ns > failed.at_ns
+    assert late.step == 3 and (late.step_during_ns or 0) > 1_500_000_000
+    assert slow.at_ns == 0 and slow.step_before_ns is None
+    sends = [each for each in run.links if {each.from_node, each.to_node} == {"leaf0", "spine0"}]
+    assert len(sends) == 2 and not net.down
+
+    killed = net.torch_run(
+        program, 50, output=told, errors=told, timeout=90, kill_rank="2@step3",
+        change_link="leaf1:spine1:loss=1%@step1",
+    )  # fmt: skip
+    assert [each.step for each in killed.faults] == [1, 3] and not net.changed
+    assert killed.ranks[2].status == -9 and killed.status == 137 and "rank 2" in killed.error
+    assert [each.status for each in killed.ranks if each.rank != 2] == [3, 3, 3]
+    assert all("lost rank 2" in each["error"] for each in told.having("error"))
+    assert killed.faults[1].failed >= 3 and len(killed.ranks[0].step_ns) in (2, 3)

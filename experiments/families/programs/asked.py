@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.base import files
 from weft.base.errors import InputError, MachineError, refuse
-from weft.base.option import NAMES, OPERATION, TEXT, WHOLE, OptionKind, option
+from weft.base.option import FAULTS, NAMES, OPERATION, TEXT, WHOLE, OptionKind, option
 from weft.base.units import listed, parse_duration, parse_number
 from weft.pytorch.defaults import DEFAULTS
 
@@ -39,6 +39,11 @@ def _algorithm(collective: str, some: str) -> Any:
         metavar="ALGORITHM",
         default_text=DEFAULTS[collective],
     )
+
+
+def _fault(metavar: str, about: str) -> Any:
+    """Return the default and the row of a fault."""
+    return option((), NAMES, about, group=FAULTS, metavar=metavar)
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,27 @@ class ProgramAsked:
     broadcast: str = _algorithm("broadcast", "multicast, k-nomial, ...")
     reduce_scatter: str = _algorithm("reduce-scatter", "ring, switch, optcast, ...")
     allreduce: str = _algorithm("allreduce", "ring, switch, optcast, ...")
+    fail_link: tuple[str, ...] = _fault(
+        "LINK@WHEN[..WHEN]", "A link fails, like leaf0:spine0@step10 or @2s..4s; repeatable."
+    )
+    """Links that fail, and may come back, at the ends of rank 0's steps or after a time."""
+    change_link: tuple[str, ...] = _fault(
+        "LINK:FIGURES@WHEN",
+        "A link goes on with other figures, like leaf0:spine0:delay=5ms,loss=1%@step10; "
+        "repeatable.",
+    )
+    kill_rank: tuple[str, ...] = _fault(
+        "RANK@WHEN", "A rank is killed (SIGKILL), like 2@step5; repeatable."
+    )
+    """Ranks that are killed, at the end of a step of theirs or after a time."""
+    delay_rank: tuple[str, ...] = _fault(
+        "RANK:TIME[@STEP]",
+        "A rank does nothing for a while after each step, like 1:50ms, or after one, like "
+        "1:2s@step5; repeatable.",
+    )
+    slow_rank: tuple[str, ...] = _fault(
+        "RANK:FACTOR", "A rank takes so many times as long to compute, like 1:2.0; repeatable."
+    )
     limit_s: float = option(
         3600.0,
         OptionKind("seconds, or a time like 1500ms", limit_s, write="{:g}".format),

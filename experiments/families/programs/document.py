@@ -13,6 +13,7 @@ from weft.experiments.families.programs.report import render
 from weft.experiments.families.programs.results import (
     TRACE,
     CollectiveFigures,
+    FaultResult,
     TorchRun,
     records_of,
 )
@@ -34,7 +35,7 @@ class OfPrograms(ResultsKind[TorchRun]):
     """Results of ``weft torch run``."""
 
     document = TorchRun
-    tables = ("runs", "ranks", "steps", "collectives", "links")
+    tables = ("runs", "ranks", "steps", "collectives", "faults", "links")
 
     def rows(self, results: TorchRun, table: str) -> list[Row]:
         return list(_ROWS[table](results))
@@ -113,6 +114,11 @@ def _collective_rows(run: TorchRun) -> Iterator[Row]:
             yield {"rank": rank.rank, **msgspec.to_builtins(each)}
 
 
+def _fault_rows(run: TorchRun) -> Iterator[Row]:
+    for each in run.faults:
+        yield msgspec.to_builtins(each)
+
+
 def _link_rows(run: TorchRun) -> Iterator[Row]:
     for link in run.links:
         yield {
@@ -127,11 +133,13 @@ _ROWS: dict[str, Callable[[TorchRun], Iterator[Row]]] = {
     "ranks": _rank_rows,
     "steps": _step_rows,
     "collectives": _collective_rows,
+    "faults": _fault_rows,
     "links": _link_rows,
 }
 _COLUMNS = {
     "steps": ("rank", "step", "step_ns", "loss"),
     "collectives": ("rank", *CollectiveFigures.__struct_fields__),
+    "faults": FaultResult.__struct_fields__,
 }
 _TIMES = ("total", "computation", "exposed", "hidden")
 """Where the time of a rank goes."""
@@ -162,12 +170,19 @@ def _cells(write: Callable[[float], str], one: float | None, other: float | None
     return [*texts, f"{other / one:.3f}" if one and other is not None else "-"]
 
 
+def _faults_of(run: TorchRun) -> str:
+    return "; ".join(each.fault for each in run.faults) or "-"
+
+
 def _asked_differently(one: TorchRun, other: TorchRun) -> Iterator[str]:
     pairs = {
         "program": (program_of(one), program_of(other)),
         "arguments": (" ".join(one.arguments), " ".join(other.arguments)),
         "backend": (one.backends, other.backends),
         "ranks": (str(len(one.ranks)), str(len(other.ranks))),
+        "faults": tuple(
+            "; ".join(each.fault for each in run.faults) or "-" for run in (one, other)
+        ),
         **{
             name: (one.algorithms.get(name, "-"), other.algorithms.get(name, "-"))
             for name in sorted({*one.algorithms, *other.algorithms})

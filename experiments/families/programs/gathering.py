@@ -14,6 +14,7 @@ import msgspec
 from weft.base.children import python_path
 from weft.controller import Plan
 from weft.experiments.families.programs.asked import ProgramAsked
+from weft.experiments.families.programs.faults import Injection, faults_of
 from weft.experiments.families.programs.group_trees import GroupTrees
 from weft.experiments.families.programs.management import Management, management_network
 from weft.experiments.families.programs.processes import RankServer
@@ -90,12 +91,15 @@ class Gathering:
             self._management = stack.enter_context(management_network(self._world))
             stack.callback(self._clear)
             stack.enter_context(net.planned_by(self._lead_around))
+            faults = faults_of(options, net.topology, len(self._hosts))
+            self.injection = Injection(faults, net, self._server)
+            stack.callback(self.injection.close)
             self._write_hosts(self._management, self.folder / "hosts")
             path = self.folder / "runner.sock"
             stack.callback(path.unlink, missing_ok=True)
             self.ranks = Ranks(
                 path, self._server, self._silences, self._make_group, self._drop_group, output,
-                errors, options.limit_s, self._look,
+                errors, options.limit_s, self._look, self.injection.stepped,
             )  # fmt: skip
             stack.callback(self.ranks.close)
             self._stack = stack.pop_all()
@@ -112,6 +116,7 @@ class Gathering:
         before = management.carried_bytes()
         world.reset_lateness()
         self._server.wait_ready()
+        self.injection.begin()
         self.ranks.start(
             [host.name for host in self._hosts],
             lambda rank: self._server.begin(rank, self._program(rank), world.host_pid(rank)),
@@ -180,6 +185,7 @@ class Gathering:
         net, options = self._net, self._options
         host = self._hosts[rank]
         interface = self._world.host_interface(rank)
+        faults = self.injection.faults
         settings = Settings(
             rank=rank,
             host=host.name,
@@ -196,6 +202,9 @@ class Gathering:
             algorithms=options.algorithms,
             backend=options.backend,
             as_weft=list(options.as_weft),
+            slow=faults.slow.get(rank, 1.0),
+            pauses_ns=faults.pauses_ns.get(rank, {}),
+            waits_at=faults.waits_at(rank),
         )
         path = self.folder / f"settings-{rank}.json"
         path.write_bytes(msgspec.json.encode(settings))
@@ -244,7 +253,8 @@ class Gathering:
             self.trees.clear()
 
     def _look(self) -> None:
-        """Look after the network now and then."""
+        """Look after the network, and bring about faults that are due."""
+        self.injection.look()
         now_s = time.monotonic()
         if now_s - self._checked_s >= CHECK_S:
             self._checked_s = now_s

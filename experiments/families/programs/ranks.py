@@ -30,6 +30,7 @@ from weft.pytorch.messages import (
     AllDone,
     Begun,
     DropGroup,
+    GoOn,
     GroupMade,
     Here,
     MakeGroup,
@@ -38,6 +39,7 @@ from weft.pytorch.messages import (
     RankFinished,
     Recorded,
     Silent,
+    Stepped,
     WhoIsLate,
     decode,
     encode,
@@ -99,6 +101,8 @@ class Ranks:
         output, errors: where labelled lines go.
         limit_s: how long the program may take.
         look: called now and then; it may raise.
+        stepped: called with a rank and its step when it has ended a step and waits; it returns
+            whether the rank may go on.
     """
 
     def __init__(
@@ -112,6 +116,7 @@ class Ranks:
         errors: TextIO | None,
         limit_s: float,
         look: Callable[[], None],
+        stepped: Callable[[int, int], bool],
     ) -> None:
         self._server = server
         self._silences = silences
@@ -121,6 +126,7 @@ class Ranks:
         self._files = {"out": output, "err": errors}
         self._limit_s = limit_s
         self._look = look
+        self._stepped = stepped
         self.selector = selectors.DefaultSelector()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
@@ -283,8 +289,8 @@ class Ranks:
         size = struct.calcsize("3i")
         credentials = newcomer.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
         rank.pid = struct.unpack("3i", credentials)[0]
-        self._present += 1
-        if self._present == len(self.ranks):
+        self._present = sum(each.pid is not None for each in self.ranks)
+        if self._present == len(self.ranks) and self._begun is None:
             self._begun = read_cpu_times()
         self.selector.register(newcomer, selectors.EVENT_READ, lambda: self._hear(rank, newcomer))
         for other in self.ranks:
@@ -299,7 +305,8 @@ class Ranks:
         if lines.closed:
             self.selector.unregister(lines)
             lines.close()
-            rank.lines = None
+            if rank.lines is lines:  # no newer one
+                rank.lines = None
 
     def _take(self, rank: Rank, message: Message | None) -> None:
         match message:
@@ -309,6 +316,8 @@ class Ranks:
                 self._say_all(self._silences.hear(rank.rank, said, time.monotonic()))
             case DropGroup(name=name):
                 self._drop_group(name, rank.rank)
+            case Stepped(step=step) if self._stepped(rank.rank, step):
+                self._tell(rank, GoOn(step))
             case Recorded(path=path, begun=begun):
                 rank.recorded = Path(path)
                 self._tell_all(RankFinished(rank.rank, begun))

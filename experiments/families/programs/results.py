@@ -56,6 +56,27 @@ class TorchRank(msgspec.Struct, forbid_unknown_fields=True):
     statistics: dict[str, int] = {}
 
 
+class FaultResult(msgspec.Struct, forbid_unknown_fields=True):
+    """What came of a fault that was asked for. Times begin when the ranks came together."""
+
+    fault: str
+    """What was asked for, like ``--kill-rank 2@step5``."""
+    step: int | None
+    """The step at whose end it was to come, if that was said."""
+    at_ns: int | None = None
+    """When it came; for a link, when routes led around it. None: the program ended before."""
+    until_ns: int | None = None
+    """When it ended, if it did."""
+    step_before_ns: int | None = None
+    """The median of all ranks' steps that had ended before it, and"""
+    step_during_ns: int | None = None
+    """of those that lie at least in part between it and its end, or the program's."""
+    failed: int = 0
+    """How many operations failed after it, of ranks that have left a record, and"""
+    first_error_ns: int | None = None
+    """how long after it the first of them did."""
+
+
 class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
     """The result of a program on all hosts."""
 
@@ -85,6 +106,8 @@ class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
     notes: list[str] = []
     groups: dict[str, int] = {}
     """How many groups of ranks the program made, by their backends."""
+    faults: list[FaultResult] = []
+    """What came of the faults that were asked for."""
     schema: str = SCHEMA
     schema_version: int = 1
 

@@ -63,6 +63,25 @@ def collectives_table(run: TorchRun) -> Table:
     return table
 
 
+def faults_table(run: TorchRun) -> Table:
+    """Return a table with a row for each fault that was asked for, and what came of it."""
+    table = _table(
+        "Faults",
+        ("fault",),
+        ("came at", "ended at", "step\nbefore", "step\nduring", "calls\nfailed", "first\nafter"),
+        "times since the ranks came together; steps: the median of all ranks",
+    )
+    for each in run.faults:
+        table.add_row(
+            each.fault,
+            *("-" if time is None else format_duration(time) for time in
+              (each.at_ns, each.until_ns, each.step_before_ns, each.step_during_ns)),
+            str(each.failed),
+            "-" if each.first_error_ns is None else format_duration(each.first_error_ns),
+        )  # fmt: skip
+    return table
+
+
 def lines(run: TorchRun) -> list[str]:
     """Return what is said below the tables."""
     unit, unit_bytes = byte_unit(max(run.tiers.values(), default=0))

@@ -9,6 +9,8 @@ from weft.agents.collectives.registry import named
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError, refuse
 from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, ProgramAsked, check_program
+from weft.experiments.families.programs.fault_results import fault_results
+from weft.experiments.families.programs.faults import faults_of
 from weft.experiments.families.programs.gathering import Gathering
 from weft.experiments.families.programs.ranks import Rank, reason_of
 from weft.experiments.families.programs.report import render
@@ -27,6 +29,7 @@ from weft.experiments.runs.testbed import Testbed
 from weft.experiments.runs.up_network import UpNetwork
 from weft.experiments.runs.verdict import verdict
 from weft.pytorch import timeline
+from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.registry import has_real_time
 
 MOST_SHOWN = 300
@@ -85,6 +88,9 @@ def check(net: UpNetwork, script: str, arguments: Sequence[str], options: Progra
         f"--ranks {options.ranks}: the network has {hosts} hosts, and each runs one rank: choose 1 "
         f"to {hosts}",
     )
+    faults_of(options, net.topology, options.ranks or hosts)
+    if options.change_link:
+        require(check_kind(net.scenario.switch), ("links that become slow",), "--change-link")
 
 
 def _result(
@@ -119,6 +125,11 @@ def _result(
     groups = {backend: len(names) for backend, names in sorted(made.items())}
     notes += notes_on_backends(groups, options.backend)
     notes += fixed_point_notes(found)
+    faults = fault_results(gathering.injection.faults, gathering.injection.happened, seen.reports)
+    notes += [
+        f"{each.fault} did not come: the program had ended before"
+        for each in faults if each.at_ns is None
+    ]  # fmt: skip
     fidelity = verdict(
         net.scenario,
         seen.reports,
@@ -142,6 +153,7 @@ def _result(
         management_bytes=gathering.managed_bytes,
         groups_in_switches=gathering.trees.most_groups,
         groups=groups,
+        faults=faults,
         notes=[*notes, *ranks.notes],
     )
 
