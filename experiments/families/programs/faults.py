@@ -101,7 +101,8 @@ def faults_of(options: ProgramAsked, topology: Topology, ranks: int) -> Faults:
 def _add_failure(faults: Faults, topology: Topology, text: str) -> None:
     what, fault = f"--fail-link {text!r}", f"--fail-link {text}"
     name, at, rest = text.rpartition("@")
-    refuse(not at, f"{what}: write LINK@WHEN, like leaf0:spine0@step10; WHEN is {WHEN}")
+    if not at:
+        raise InputError(f"{what}: write LINK@WHEN, like leaf0:spine0@step10; WHEN is {WHEN}")
     first, until, last = rest.partition("..")
     link, begin = _link(what, name, topology), _when(what, first)
     faults.events.append(Event(fault, begin, 0, link=link, up=False))
@@ -133,13 +134,15 @@ def _add_delay(faults: Faults, text: str, ranks: int) -> None:
     what = f"--delay-rank {text!r}"
     words, at, rest = text.partition("@")
     name, colon, duration = words.partition(":")
-    refuse(
-        not colon,
-        f"{what}: write RANK:TIME, for every step, or RANK:TIME@stepN, like 1:200ms@step5",
-    )
+    if not colon:
+        raise InputError(
+            f"{what}: write RANK:TIME, for every step, or RANK:TIME@stepN, like 1:200ms@step5"
+        )
     rank = _rank(what, name, ranks)
     when = _when(what, rest) if at else When()
-    refuse(bool(at) and not when.step, f"{what}: a rank is late at the end of a step: write @stepN")
+    refuse(
+        bool(at) and when.step == 0, f"{what}: a rank is late at the end of a step: write @stepN"
+    )
     pause_ns = _duration_ns(what, duration)
     refuse(pause_ns == 0, f"{what}: {duration} is no time: write one like 200ms")
     pauses = faults.pauses_ns.setdefault(rank, {})
@@ -165,7 +168,8 @@ def _add_slowness(faults: Faults, text: str, ranks: int) -> None:
 
 def _at(what: str, text: str, example: str) -> tuple[str, When]:
     name, at, when = text.rpartition("@")
-    refuse(not at, f"{what}: when? write @ and {WHEN}; as {example}")
+    if not at:
+        raise InputError(f"{what}: when? write @ and {WHEN}; as {example}")
     return name, _when(what, when)
 
 

@@ -153,7 +153,9 @@ def test_tables_that_there_are_not_are_refused_and_so_are_results_of_two_command
 ) -> None:
     folder = written(tmp_path, "one")
     kind, run = opened(folder)
-    with pytest.raises(InputError, match="have the tables runs, ranks, steps, collectives, links"):
+    with pytest.raises(
+        InputError, match="have the tables runs, ranks, steps, collectives, faults, links"
+    ):
         kind.table(run, "flows")
     (tmp_path / "other").mkdir()
     scenario = Scenario(algorithms=("ring",), world="simulated", leaves=2, size_bytes=64)
