@@ -197,9 +197,10 @@ class Parser:
 
     def in_value_set(self, name: str, key: list[tuple[int, int]], mask: int | None) -> bool:
         """Return whether a value set has a key, of which ``mask`` hides bits."""
-        masks, shift = [], sum(width for _, width in key)
-        for _, width in key:
-            shift -= width
+        sizes = [(width + 7) // 8 * 8 for _, width in key]  # masks have whole bytes
+        masks = []
+        for position, (_, width) in enumerate(key):
+            shift = sum(sizes[position + 1 :])
             masks.append((1 << width) - 1 if mask is None else mask >> shift & ((1 << width) - 1))
         members: list[tuple[Key, ...]] = self.contents.value_sets[name].members
         return any(

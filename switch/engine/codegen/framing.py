@@ -313,10 +313,9 @@ class ParserSource:
         mask = transition.get("mask")
         masks = [(1 << width) - 1 for width in widths]
         if mask is not None:
-            shift = sum(widths)
-            for position, width in enumerate(widths):
-                shift -= width
-                masks[position] &= number(mask) >> shift
+            sizes = [(width + 7) // 8 * 8 for width in widths]  # masks have whole bytes
+            for position in range(len(widths)):
+                masks[position] &= number(mask) >> sum(sizes[position + 1 :])
         uses = self.program.groups.uses
         use = ValueSetUse(value_set.name, tuple(widths), tuple(masks))
         if use not in uses:
