@@ -24,7 +24,7 @@ parser P(packet_in packet, out headers_t hdr, inout metadata_t meta,
          inout standard_metadata_t sm) {{
     {parser}
 }}
-control V(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {verify} }} }}
+control V(inout headers_t hdr, inout metadata_t meta) {{ {verify_locals} apply {{ {verify} }} }}
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) {{
     {locals}
     apply {{ {ingress} }}
@@ -34,7 +34,7 @@ control E(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     apply {{ {egress} }}
 }}
 control U(inout headers_t hdr, inout metadata_t meta) {{ apply {{ {update} }} }}
-control D(packet_out packet, in headers_t hdr) {{ apply {{ {deparser} }} }}
+control D(packet_out packet, in headers_t hdr) {{ {deparser_locals} apply {{ {deparser} }} }}
 V1Switch(P(), V(), I(), E(), U(), D()) main;
 """
 
@@ -47,12 +47,14 @@ def program(**parts: str) -> str:
         "metadata": "bit<8> x; bit<32> y;",
         "declarations": "",
         "parser": "state start { packet.extract(hdr.h); transition accept; }",
+        "verify_locals": "",
         "verify": "",
         "locals": "",
         "ingress": "",
         "egress_locals": "",
         "egress": "",
         "update": "",
+        "deparser_locals": "",
         "deparser": "packet.emit(hdr);",
     }
     return TEMPLATE.format(**{**defaults, **parts})

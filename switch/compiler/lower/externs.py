@@ -95,7 +95,6 @@ class ExternLowering(LoweringPart):
         self.program = self.shared.program
         self.functions: dict[str, Callable[[ExternCall], None]] = {
             "verify": self._verify,
-            "static_assert": lambda call: None,  # the checker has seen to it
         }
         self.methods: dict[
             tuple[str, str], Callable[[ExternCall, ExternInstance], LoweredValue | None]
@@ -136,6 +135,8 @@ class ExternLowering(LoweringPart):
 
     def _function(self, call: ExternCall) -> LoweredValue:
         name = call.target.name
+        if name == "static_assert":  # the checker has seen to it
+            return NOTHING
         lower = self.functions.get(name)
         if lower is None:
             raise call.fail(f"not supported: extern function '{name}'")
@@ -148,7 +149,7 @@ class ExternLowering(LoweringPart):
             self.shared.reporter.warning(
                 call.node.span, f"'{name}' is deprecated: {string_of(deprecated)}", "deprecated"
             )
-        if not in_parser and name != "static_assert":
+        if not in_parser:
             self.program.calls_extern_functions = True
         lower(call)
         return NOTHING

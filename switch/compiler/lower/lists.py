@@ -132,9 +132,6 @@ class ListLowering:
 
     def environment(self, instance: BlockInstance, arguments: list[LoweredValue]) -> Environment:
         """Return the environment of such a control."""
-        for item in instance.declaration.locals:
-            if isinstance(item, syntax.TableDeclaration):
-                self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
         return applied(instance, arguments)
 
     def variables(self, instance: BlockInstance, env: Environment) -> None:

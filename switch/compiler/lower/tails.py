@@ -6,11 +6,12 @@ deparser emits under a condition is then a copy of the header, which is valid on
 condition held.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from weft.switch.compiler import ir
+from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.exits import contained
 from weft.switch.compiler.lower.externs import ExternCall
 from weft.switch.compiler.lower.lists import ListLowering, NotAList
@@ -27,7 +28,7 @@ from weft.switch.compiler.lower.storage import (
     atoms,
     inside,
 )
-from weft.switch.compiler.simplify import simplify
+from weft.switch.compiler.simplify import bodies, simplify
 from weft.switch.compiler.syntax import type_of
 
 
@@ -94,6 +95,11 @@ class TailLowering:
         )
         if self.program.deparsers[count:]:
             return []
+        for action in self.program.actions:
+            for span in _emits(action.body):
+                self.shared.reporter.error(
+                    span, "not supported: emit() in an action that a table runs (BMv2)"
+                )
         headers = [item for item in arguments if isinstance(item, PLACES)]
         result = ir.LoweredDeparser("deparser")
         self.program.deparsers.append(result)
@@ -152,6 +158,17 @@ class TailLowering:
                         for body in (item.then, item.otherwise)
                     )
                     result.append(replace(item, then=then, otherwise=otherwise))
+                case ir.Apply():
+                    hit, miss = (
+                        body and self._ordered(body, order, (), copies)
+                        for body in (item.hit, item.miss)
+                    )
+                    cases = item.cases and {
+                        name: self._ordered(body, order, (), copies)
+                        for name, body in item.cases.items()
+                    }
+                    rest = self._ordered(item.otherwise, order, (), copies)
+                    result.append(ir.Apply(item.table, hit, miss, cases, rest, item.span))
                 case ir.Labelled():
                     body = self._ordered(item.body, order, (), copies)
                     result.append(replace(item, body=body))
@@ -167,3 +184,12 @@ class TailLowering:
                 case _:
                     result.append(item)
         return result
+
+
+def _emits(code: list[ir.Code]) -> Iterator[Span]:
+    """Yield where code emits."""
+    for item in code:
+        if isinstance(item, ir.Do) and item.operation == "emit":
+            yield item.span
+        for body in bodies(item):
+            yield from _emits(body)

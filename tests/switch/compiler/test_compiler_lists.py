@@ -42,6 +42,27 @@ CASES: dict[str, tuple[dict[str, str], list[str]]] = {
         {"deparser": "return; packet.emit(hdr);"},
         ["eeff", "eeff", "eeff"],
     ),
+    "a table of the deparser": (
+        {
+            "deparser_locals": """bit<8> z = 0; action a(bit<8> v) { z = v; }
+            table t { key = { hdr.h.a: exact; } actions = { a; NoAction; }
+                      const entries = { 1: a(5); 2: NoAction(); } }""",
+            "deparser": """if (t.apply().hit) { packet.emit(hdr.h); }
+            if (z == 5) { packet.emit(hdr.k); }""",
+        },
+        ["eeff", "0102000009eeff", "02020000eeff"],
+    ),
+    "a table beside checksums": (
+        {
+            "verify_locals": """action a(bit<16> v) { hdr.h.c = v; }
+            table t { key = { hdr.h.a: exact; } actions = { a; NoAction; }
+                      const entries = { 2: a(0x1234); } }""",
+            "verify": """log_msg("seen"); static_assert(true, "known"); t.apply();
+            verify_checksum(hdr.h.a == 9, { hdr.h.a }, hdr.h.c, HashAlgorithm.csum16);""",
+            "deparser": "packet.emit(hdr);",
+        },
+        ["0002000009eeff", "0102000009eeff", "0202123409eeff"],
+    ),
     "a value without a place": (
         {"deparser": "packet.emit(hdr.h); packet.emit((k_t){ hdr.h.a ^ 5 });"},
         ["0002000005eeff", "0102000004eeff", "0202000007eeff"],
@@ -175,6 +196,11 @@ def test_what_such_code_cannot_do_is_said(tmp_path: Path) -> None:
     problems = {
         "emit() in a loop whose number": {
             "deparser": "for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { packet.emit(hdr.h); }"
+        },
+        "emit() in an action that a table runs": {
+            "deparser_locals": """action a() { packet.emit(hdr.h); }
+            table t { actions = { a; } default_action = a(); }""",
+            "deparser": "t.apply();",
         },
         "'random'": {"deparser": "bit<8> x; random(x, 8w1, 8w9);"},
         "a checksum of bit<64>": {

@@ -21,6 +21,8 @@ from weft.switch.compiler.types import BitType, scalar_width
 
 WIDEST = 63
 """The most bits of a checksum that is computed in code: BMv2's modulus has 64."""
+_BESIDES = ("log_msg", "assert", "assume", "hash", "random")
+"""Functions that code beside checksums may call."""
 _CONTROLS = {"verify": "VerifyChecksum", "update": "ComputeChecksum"}
 _CHECKSUMS = {
     "verify_checksum": ("verify", False),
@@ -77,8 +79,10 @@ class ChecksumLowering:
                 return lambda call: self._verify(call, payload, standard)
             return lambda call: self._update(call, payload)
 
+        known = self.body.externs.functions
         return {
-            **dict.fromkeys(self.body.externs.functions, other),
+            **dict.fromkeys(known, other),
+            **{name: known[name] for name in _BESIDES},
             **{
                 name: lowered(payload)
                 for name, (purpose, payload) in _CHECKSUMS.items()
