@@ -16,6 +16,7 @@ from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
 from weft.base.errors import InputError
+from weft.controller.entities import PlannedEntry
 from weft.controller.features.registry import FEATURES
 from weft.controller.messages import EntityMessages
 from weft.controller.plan import Update
@@ -25,6 +26,7 @@ from weft.controller.remote import (
     ELECTION_ID,
     Address,
     ElectionId,
+    RemoteClient,
     SwitchError,
     client_at,
     status_text,
@@ -90,9 +92,11 @@ class LoadableProgram:
         """Hold a program by its ``p4.config.v1.P4Info`` and its BMv2 JSON."""
         self.names = ProgramNames(p4info, [*FEATURES.others])
         self.messages = EntityMessages(p4info)
-        self.config = p4runtime_pb2.ForwardingPipelineConfig(
-            p4info=p4info, p4_device_config=device_config
-        )
+        self.request = p4runtime_pb2.SetForwardingPipelineConfigRequest()
+        """What switches of this process are asked, one after the other."""
+        self.config = self.request.config
+        self.config.p4info.CopyFrom(p4info)
+        self.config.p4_device_config = device_config
 
     @classmethod
     def read(cls, files: ProgramPaths) -> "LoadableProgram":
@@ -182,10 +186,13 @@ class Session:
     ) -> None:
         """Make the switch run a program, with empty tables; or, with ``keep``, with those of its
         entries that fit the program, if the switch can do that (RECONCILE_AND_COMMIT)."""
-        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(
-            config=program.config,
-            action="RECONCILE_AND_COMMIT" if keep else "VERIFY_AND_COMMIT",
-        )
+        kinds = p4runtime_pb2.SetForwardingPipelineConfigRequest
+        action = kinds.RECONCILE_AND_COMMIT if keep else kinds.VERIFY_AND_COMMIT
+        if isinstance(self.client, RemoteClient):
+            request = kinds(config=program.config)
+        else:  # which keeps the message, and all switches can keep the same one
+            request = program.request
+        request.action = action
         self._identify(request)
         with self._attempt("load the program"):
             self.client.stub.SetForwardingPipelineConfig(request, timeout=deadline_s)
@@ -226,12 +233,16 @@ class Session:
         request = p4runtime_pb2.WriteRequest()
         self._identify(request)
         messages = self.program.messages
-        for update in updates:
+        entries = self._new_entries(updates)
+        for update in updates if entries is None else ():
             messages.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
         what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
         with self._attempt(what):
             try:
-                self.client.stub.Write(request, timeout=self._deadline_s)
+                if entries is not None:
+                    self.client.insert(request, entries, messages)
+                else:
+                    self.client.stub.Write(request, timeout=self._deadline_s)
             except grpc.RpcError as error:
                 failures, tried = _failures(error, updates)
                 if not failures:
@@ -240,6 +251,17 @@ class Session:
                 if tried < len(updates):  # a switch may tell no more than gRPC's clients take
                     summary = error.details()
                 raise WriteError(self.where, failures, summary) from None
+
+    def _new_entries(self, updates: Sequence[Update]) -> list[PlannedEntry] | None:
+        """Return the entries if a switch of this process is to insert some and nothing else."""
+        if isinstance(self.client, RemoteClient) or not self.client.takes_entries:
+            return None
+        found = [
+            update.entity
+            for update in updates
+            if update.kind == "insert" and isinstance(update.entity, PlannedEntry)
+        ]
+        return found if len(found) == len(updates) else None
 
     def send(self, kind: str, entities: Sequence[Any], what: str) -> None:
         """Have ``p4.v1.Entity`` messages, such as cells of a register, inserted, modified or
@@ -279,9 +301,14 @@ class Session:
 
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """Return the packets and bytes of cells of indirect counters, each given by the counter's
-        name and an index."""
+        name and an index. A switch in this process is asked without messages."""
         messages = self.program.messages
-        wanted = [(messages.counter_id(counter), index) for counter, index in cells]
+        ids = {counter: messages.counter_id(counter) for counter in {name for name, _ in cells}}
+        wanted = [(ids[counter], index) for counter, index in cells]
+        if not isinstance(self.client, RemoteClient):
+            with self._attempt(f"read {len(cells)} counter cells"):
+                found_here: list[tuple[int, int]] = self.client.counted(wanted)
+                return found_here
         queries = [
             p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
             for counter, index in wanted

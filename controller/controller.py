@@ -53,6 +53,7 @@ class Controller:
         self.unmanaged = set(others or {})
         """The names of switches that run another program."""
         programs = {path: LoadableProgram.read(path) for path in set((others or {}).values())}
+        self._loaded = loaded
         self.names = loaded.names
         """The names of what the switches' program has."""
         self.plan = Plan()
@@ -123,6 +124,7 @@ class Controller:
 
         with uncollected():  # a plan may be 100,000 messages
             self._together(send, list(changes.items()))
+        self._loaded.messages.forget()
         self.plan = plan
 
     def write(self, switch: str, updates: Sequence[Update], owner: str) -> None:

@@ -7,6 +7,7 @@ tells it from the others of one switch, and a text for messages.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from weft.switch.engine.control.entities import GroupTarget, Key, MemberTarget
@@ -47,7 +48,7 @@ class PlannedEntry:
     idle_timeout_ns: int = 0
     """After so long without a hit the switch tells its controller; 0: it never does."""
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Return what tells the entry from the others of its switch."""
         return "entry", self.table, self.match, self.priority

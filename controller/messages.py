@@ -1,7 +1,7 @@
 """Conversion of entities to P4Runtime messages and back to text, by the names of a P4Info."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from weft.base.errors import InputError
@@ -20,9 +20,10 @@ from weft.switch.engine.control.entities import (
     Lpm,
     MemberTarget,
     Range,
+    TableEntry,
     Ternary,
 )
-from weft.switch.messages import p4info_pb2
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.bytestrings import encode
 
 
@@ -43,6 +44,8 @@ class EntityMessages:
             name: {param.name: param.id for param in action.params}
             for name, action in self._actions.items()
         }
+        self._decoded: dict[int, tuple[PlannedEntry, TableEntry]] = {}
+        """By the `id` of the entry, which is kept with it."""
 
     def fill(self, message: Any, entity: Entity) -> None:
         """Make an empty ``p4.v1.Entity`` an entity; in its place, as a copy takes longer."""
@@ -71,6 +74,20 @@ class EntityMessages:
             for port, instance in entity.replicas:
                 # The older of two ways to say it, which every server understands.
                 group.replicas.add(egress_port=port, instance=instance)
+
+    def decoded(self, entity: PlannedEntry, decode: Callable[[Any], TableEntry]) -> TableEntry:
+        """Return what switches make of an entry's message, which is the same for all that run the
+        program: the same object is decoded once."""
+        known = self._decoded.get(id(entity))
+        if known is None:
+            message = p4runtime_pb2.Entity()
+            self.fill(message, entity)
+            known = self._decoded[id(entity)] = entity, decode(message.table_entry)
+        return known[1]
+
+    def forget(self) -> None:
+        """Keep no entries: those of later plans are others."""
+        self._decoded.clear()
 
     def counter_id(self, counter: str) -> int:
         """Return the id of an indirect counter."""

@@ -15,6 +15,7 @@ from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
+from weft.agents.transport.silence import silent_peers, spare
 
 PORT = 9
 """Of the discard protocol (RFC 863), which nobody serves."""
@@ -87,7 +88,7 @@ class Liveness(EndpointAgent):
         if now_ns < self._next_ns:
             return
         self._next_ns = now_ns + AGAIN_NS
-        silent = self.endpoint.silent_peers(now_ns - SILENT_NS)
+        silent = silent_peers(self.endpoint, now_ns - SILENT_NS)
         for address in self._since_ns.keys() - silent:
             self._forget(address)
         for address in silent:
@@ -98,7 +99,7 @@ class Liveness(EndpointAgent):
                 if address not in self._probes:
                     self._probes[address] = HostProbe(ipv4_text(address), self._interface)
                 if self._probes[address].ask():
-                    self.endpoint.spare(address, now_ns - SILENT_NS)
+                    spare(self.endpoint, address, now_ns - SILENT_NS)
 
     def close(self) -> None:
         """Close all sockets."""

@@ -12,6 +12,7 @@ from weft.agents.collectives.names import AGGREGATION_VALUES, SLOTS
 from weft.agents.collectives.requests import whole_number
 from weft.agents.datagrams import ipv4, ipv4_text
 from weft.agents.transport.aggregation import AggregationQueuePair
+from weft.agents.transport.connections import connect
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
@@ -142,17 +143,27 @@ class Members:
             peer: make_lanes(endpoint, self.members[peer], each) for peer, each in chosen.items()
         }
         self.queue_pairs: dict[int, RcQueuePair] = {
-            peer: self._pairs[peer][0]
-            if peer in self._pairs
-            else queue_pair_to(endpoint, self.members, own, peer, self.size)
-            for peer in peers
+            **{peer: made[0] for peer, made in self._pairs.items()},
+            **self._without_lanes([peer for peer in peers if peer not in self._pairs]),
         }
+        self.queue_pairs = {peer: self.queue_pairs[peer] for peer in peers}
         """The queue pair with each peer; for a peer with lanes, that of the first lane."""
         self._lanes: dict[int, Lanes] = {}
         """What data goes to a peer by, as far as it has been asked for."""
         for peer, each in chosen.items():
             sending = [pair for pair, lane in zip(self._pairs[peer], each, strict=True) if lane]
             self._lanes[peer] = Lanes(sending or self._pairs[peer][:1])
+
+    def _without_lanes(self, peers: Sequence[int]) -> dict[int, RcQueuePair]:
+        """Return a new queue pair with each of some peers, ranks before servers."""
+        members, size, own = self.members, self.size, self.own
+        alike = [peer for peer in peers if max(own, peer) < size and members[peer] != members[own]]
+        made = self.endpoint.create_rcs_to([members[peer] for peer in alike])
+        found = dict(zip(alike, made, strict=True))
+        others = (peer for peer in peers if peer not in found)
+        return found | {
+            peer: queue_pair_to(self.endpoint, members, own, peer, size) for peer in others
+        }
 
     def introduction(self) -> dict[int, tuple[int, ...]]:
         """Return what each peer must be told, by member: the queue pair number and initial PSN of
@@ -173,6 +184,7 @@ class Members:
             InputError: a peer's is lacking, or it has another number of lanes.
         """
         own = self.title(self.own)
+        remotes: list[tuple[RcQueuePair, RemoteQueuePair]] = []
         for peer in self.queue_pairs:
             if peer not in introductions:
                 raise InputError(f"{own}: {self.title(peer)} said nothing of its queue pair")
@@ -183,7 +195,8 @@ class Members:
                     f"{len(words) // 2}: both ends need the same number"
                 )
             for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
-                pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
+                remotes.append((pair, RemoteQueuePair(self.members[peer], number, initial_psn)))
+        connect(self.endpoint, remotes)
 
     def pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
         """Return the queue pairs with a peer: one, or one for each lane."""

@@ -22,6 +22,7 @@ from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.attached_relays import AttachedRelays
+from weft.agents.transport.connections import make_connections
 from weft.agents.transport.groups import MulticastGroups, check_group
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
@@ -42,7 +43,7 @@ from weft.agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
-from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
+from weft.agents.wire.headers import HEADER_ROOM_BYTES
 from weft.agents.wire.packets import Fields
 from weft.base.errors import refuse
 from weft.base.jit import Words, words_in, words_of
@@ -88,14 +89,14 @@ class Endpoint:
         self.path_mtu = path_mtu
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
-        self._random = random.Random(f"{seed} {address}")
-        number = first_number(self._random, epoch)
+        self.draws = random.Random(f"{seed} {address}")
+        number = first_number(self.draws, epoch)
         if epoch > 1:
-            self._random = random.Random(f"{seed} {address} {epoch}")
+            self.draws = random.Random(f"{seed} {address} {epoch}")
         self._pairs: Table = np.zeros(0, at.PairState.dtype)
         self._times: Words = np.zeros(0, np.int64)
         """The trees of times and the table of rows that changed."""
-        self._regions = MemoryRegions(self._random)
+        self._regions = MemoryRegions(self.draws)
         self.memory_of, self.named_memory = self._regions.memory_of, self._regions.named
         self._events: Table = zeroed(256, at.Event.dtype)
         self._scratch = Fields.within(zeroed(words_in(Fields), np.int64))
@@ -128,7 +129,7 @@ class Endpoint:
         )
         set_times(self.state, self.options)
         self._make_rows(4)
-        self._congestion = set_control(self.state, self.options, seed)
+        self.congestion = set_control(self.state, self.options, seed)
         self._echoes: Table = np.zeros(at.ECHO_ROOM if self.state.echo else 0, at.Echo.dtype)
         self.state.echo_table = self._echoes.ctypes.data if self.state.echo else 0
         self._held_rows = at_board.MAXIMUM_HELD_EVENTS if self.state.board_room else 0
@@ -172,26 +173,14 @@ class Endpoint:
         `source_port` is the UDP source port of its packets (path entropy; by default from its
         number).
         """
-        index, number = self._new_row(at.RC, source_port, tos)
-        drawn = self._random.randrange(1 << 24)
-        psn = drawn if initial_psn is None else initial_psn & PSN_MASK
-        pair = RcQueuePair(self, index, number, psn)
-        self.row_of(index).fill(
-            unacknowledged=psn,
-            send_next=psn,
-            send_highest=psn,
-            posted_end=psn,
-            recovery_end=psn,
-            acknowledge_asked=psn,
-            round_end=psn,
-            timed_psn=-1,
-            rewound_at=-1,
-            explore=self.state.explore_packets,
-        )
-        row = self.row_of(index)
-        row.window = self._congestion.first_window(self.state, row)
-        self._queue_pairs.append(pair)
-        return pair
+        return self._connections([source_port], tos, initial_psn)[0]
+
+    def _connections(
+        self, ports: Sequence[int | None], tos: int = 0, psn: int | None = None
+    ) -> list[RcQueuePair]:
+        made = make_connections(self, ports, tos, psn)
+        self._queue_pairs += made
+        return made
 
     def create_local(self) -> LocalQueuePair:
         """Make a new queue pair to another one of this endpoint; nothing of it becomes a packet."""
@@ -216,7 +205,7 @@ class Endpoint:
         """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
         check_group(group_address)
         check_word("Q_Key", qkey)
-        index, number = self._new_row(at.UD, source_port, tos)
+        index, number = self.new_rows(at.UD, [source_port], tos)
         self.row_of(index).fill(
             state=at.READY, peer_address=group_address, qkey=qkey, chunks_idle=1
         )
@@ -255,7 +244,7 @@ class Endpoint:
         )  # fmt: skip
         if address in self._jobs:
             raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")
-        index, number = self._new_row(at_job.AGGREGATION, source_port, tos)
+        index, number = self.new_rows(at_job.AGGREGATION, [source_port], tos)
         pair = AggregationQueuePair(self, index, number, address, epoch, made)
         row = self.row_of(index)
         pair.set_row(row)
@@ -297,28 +286,40 @@ class Endpoint:
         self._workers.append((worker, list(pairs)))
         return worker
 
-    def _new_row(self, kind: int, source_port: int | None, tos: int) -> tuple[int, int]:
+    @property
+    def rows(self) -> Table:
+        """Return the rows of the queue pairs, which are valid until the next one is made."""
+        return self._pairs
+
+    def new_rows(self, kind: int, source_ports: Sequence[int | None], tos: int) -> tuple[int, int]:
+        """Take a row for each new queue pair, and return the first one and its number."""
         index = len(self._queue_pairs)
-        number = self.state.first_number + index
-        port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
-        if not 0 < port < 1 << 16:
-            raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
+        number, end = self.state.first_number + index, index + len(source_ports)
+        numbers = range(number, self.state.first_number + end)
+        ports = [
+            0xC000 | (each * 40503 >> 2 & 0x3FFF) if port is None else port
+            for each, port in zip(numbers, source_ports, strict=True)
+        ]
+        for port in ports:
+            if not 0 < port < 1 << 16:
+                raise TransportMisuse(f"UDP source port {port}: it is 1 to 65535")
         if not 0 <= tos < 256:
             raise TransportMisuse(f"TOS {tos}: it is 0 to 255")
         refuse(
-            index == _MAXIMUM_QUEUE_PAIRS,
+            end > _MAXIMUM_QUEUE_PAIRS,
             f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs",
             TransportMisuse,
         )
-        if index == len(self._pairs):
-            self._make_rows(2 * index)
-        self.row_of(index).fill(
-            kind=kind, work_room=at.FIRST_WORK_ROOM, number=number, source_port=port, tos=tos
-        )
-        self.state.queue_pairs = index + 1
+        if end > len(self._pairs):
+            self._make_rows(1 << (end - 1).bit_length())
+        rows = self._pairs[index:end]
+        rows["kind"], rows["work_room"], rows["tos"] = kind, at.FIRST_WORK_ROOM, tos
+        rows["number"], rows["source_port"] = numbers, ports
+        self.state.queue_pairs = end
         # A connection can fail, a job can fail when operations without values have just ended, runs
         # of no chunks complete without a packet.
-        self._event_rows += {at.RC: 1, at_job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
+        each_has = {at.RC: 1, at_job.AGGREGATION: 2}.get(kind, at.MAXIMUM_WORK_ROOM)
+        self._event_rows += len(ports) * each_has
         self._make_event_room(self._event_rows + self._held_rows)
         return index, number
 
@@ -370,26 +371,6 @@ class Endpoint:
             self._times[8 * len(self._pairs) + count] = index
             self.state.changed = count + 1
 
-    def silent_peers(self, since_ns: int) -> set[int]:
-        """Return the addresses of the peers that have acknowledged nothing since a time, of what
-        was sent to them more than once."""
-        return {int(each) for each in self._pairs["peer_address"][self._silent(since_ns)]}
-
-    def spare(self, address: int, since_ns: int) -> None:
-        """Take note that a peer is there, though it acknowledges nothing: it counts as silent only
-        since a time."""
-        silent = self._silent(since_ns) & (self._pairs["peer_address"] == address)
-        self._pairs["last_progress"][silent] = since_ns
-
-    def _silent(self, since_ns: int) -> npt.NDArray[np.bool_]:
-        """Return which rows are of connections whose peers have been silent since a time."""
-        rows = self._pairs
-        silent: npt.NDArray[np.bool_] = (
-            (rows["kind"] == at.RC) & (rows["state"] == at.READY)
-            & (rows["retries"] > 0) & (rows["last_progress"] <= since_ns)
-        )  # fmt: skip
-        return silent
-
     def expect_repathing(self) -> None:
         """Make room for one more queue pair that may change its path in a transmit."""
         self._event_rows += 1
@@ -421,6 +402,14 @@ class Endpoint:
             pair.set_source_ports(ports)
             pair.move_acknowledgements()
         return pair
+
+    def create_rcs_to(self, destinations: Sequence[int]) -> list[RcQueuePair]:
+        """Make a queue pair for a connection to each of some hosts, as `create_rc_to` does."""
+        if self.options.alternates > 1 or len(destinations) < 2:
+            return [self.create_rc_to(each) for each in destinations]
+        hosts = np.array(destinations, np.int64)
+        ports = source_port(self.options.port_seed, np.int64(self.address), hosts, np.int64(0))
+        return self._connections(ports.tolist())
 
     @property
     def source_ports(self) -> list[int]:

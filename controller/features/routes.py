@@ -48,6 +48,7 @@ DROP_MEMBER = 1 << 16
 """Id of the member that drops, above all port numbers."""
 
 Ports = tuple[int, ...]
+Target = MemberTarget | GroupTarget
 
 Paths = Literal["ecmp", "destination", "spray-random", "spray-round-robin", "pinned"]
 """How flows choose among shortest paths: by their hash; by their destination; each packet anew, at
@@ -101,6 +102,7 @@ def plan_routes(planning: Planning, paths: Paths = "ecmp") -> dict[str, list[Ent
             for switch in switches
         }
     in_turn = paths == "spray-round-robin"
+    routes: dict[tuple[Lpm | None, Target], Entity] = {}
     sprayed = in_turn or paths == "spray-random"
     return {
         switch.name: _entries(
@@ -110,6 +112,7 @@ def plan_routes(planning: Planning, paths: Paths = "ecmp") -> dict[str, list[Ent
             reach.live[switch.name],
             next_hops[switch.name],
             SwitchSpraying(names, in_turn, planning.seed, switch.device_id) if sprayed else None,
+            routes,
         )
         for switch in switches
     }
@@ -154,7 +157,10 @@ def _entries(
     live: Sequence[Direction],
     next_hops: dict[str, Ports],
     spraying: "SwitchSpraying | None",
+    known: dict[tuple[Lpm | None, Target], Entity],
 ) -> list[Entity]:
+    """Return what a switch holds. Routes that other switches have, too, are the same objects
+    (``known``), which messages and tables are made of once."""
     uplinks = tuple(
         direction.source.number
         for direction in live
@@ -168,7 +174,7 @@ def _entries(
     places: list[Entity] = []
     routes: list[Entity] = []
 
-    def towards(ports: Ports, group_id: int) -> MemberTarget | GroupTarget:
+    def towards(ports: Ports, group_id: int) -> Target:
         number = UPLINK_GROUP if ports == uplinks else group_id
         if spraying is not None and len(ports) > 1:
             if ports not in sprayed:
@@ -186,9 +192,12 @@ def _entries(
             groups[ports] = PlannedGroup(names.name("ecmp"), number, members_of)
         return GroupTarget(groups[ports].group_id)
 
-    def route(address: int, length: int, target: MemberTarget | GroupTarget) -> None:
-        prefix = {names.name("dst_addr"): Lpm(address, length)} if length else {}
-        routes.append(entry(names.name("ipv4_route"), prefix, target))
+    def route(address: int, length: int, target: Target) -> None:
+        prefix = Lpm(address, length) if length else None
+        if (prefix, target) not in known:
+            match = {names.name("dst_addr"): prefix} if prefix else {}
+            known[prefix, target] = entry(names.name("ipv4_route"), match, target)
+        routes.append(known[prefix, target])
 
     if by_default:
         route(0, 0, towards(uplinks, UPLINK_GROUP))

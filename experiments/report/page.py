@@ -20,7 +20,7 @@ from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
 from weft.experiments.results.metric import metric_of
 from weft.experiments.results.queue_counts import totals
-from weft.experiments.results.results import Results, scenario_of
+from weft.experiments.results.results import RankResult, Results, scenario_of
 from weft.experiments.results.summary import (
     Summary,
     by_point,
@@ -103,10 +103,24 @@ def _template() -> "Template":
         load_spread=load_spread,
         queue_totals=totals,
         metric_of=metric_of,
+        slowest=_slowest,
         duration=short_duration,
         digits=three_digits,
     )
     return found.get_template("page.html")
+
+
+MOST_RANKS = 1_000
+"""How many ranks of a run the page has a row for; of more, it has one for the slowest."""
+FEW_RANKS = 200
+
+
+def _slowest(ranks: Sequence[RankResult]) -> Sequence[RankResult]:
+    """Return the ranks that are shown: all of them, or those that failed and the slowest."""
+    if len(ranks) <= MOST_RANKS:
+        return ranks
+    failed = float("inf")
+    return sorted(ranks, key=lambda each: -(each.completion_ns or failed))[:FEW_RANKS]
 
 
 def _title(results: Results) -> str:
@@ -180,12 +194,13 @@ def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]
     """Return the charts and networks of one point, those of single runs by algorithm."""
     from weft.experiments.report import charts
 
-    maps = {each.algorithm: heat_map(each.shown, LINK_TIERS) for each in summaries}
+    known = all(link.directions == 1 for each in summaries for link in each.shown.links)
+    maps = {each.algorithm: heat_map(each.shown, LINK_TIERS) for each in summaries if known}
     return {
         "completion_chart": charts.completion_times(summaries),
         "tiers_chart": charts.tier_bytes(summaries),
         "heat_maps": {name: found and charts.heat_map(found) for name, found in maps.items()},
-        "network_drawings": _network_drawings(summaries, network),
+        "network_drawings": _network_drawings(summaries, network) if known else {},
     }
 
 

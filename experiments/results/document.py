@@ -39,7 +39,7 @@ class Document:
 
     def text(self) -> str:
         """Return the document as text."""
-        text = json.dumps(self.to_dict(), indent=1)
+        text = msgspec.json.format(json.dumps(self.to_dict()), indent=1)
         # Lists of figures are one line each; within a string there is no line's end.
         return _FIGURES.sub(lambda found: " ".join(found[0].split()), text) + "\n"
 

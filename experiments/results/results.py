@@ -56,6 +56,9 @@ FAILED = "failed"
 _DERIVED = ("schema", "schema_version", "verified", "summary")
 """Keys of the document whose values follow from the rest of it."""
 
+OTHERS = "others"
+"""Both ends of a row of links that has several directions together."""
+
 QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
@@ -110,6 +113,8 @@ class LinkResult(
     sent is counted where and when it arrived."""
     queues: list[PriorityQueueCounts] = []
     """Of the sending switch's port, by priority, if it has several."""
+    directions: int = 1
+    """How many directions the row has together, with `OTHERS` as its ends."""
     dropped: int = 0
     """All packets of this direction that never arrived, whatever was given here."""
 

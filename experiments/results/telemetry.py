@@ -70,9 +70,10 @@ def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
 
 def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
     """Return what the fullest direction of a link carried, and what a direction carried on average,
-    in bytes; both are 0 if there are no links."""
-    loads = [link.tx_bytes for link in links]
-    return (max(loads), sum(loads) / len(loads)) if loads else (0, 0.0)
+    in bytes; both are 0 if there are no links. The fullest one has a row of its own."""
+    largest = max((link.tx_bytes for link in links if link.directions == 1), default=0)
+    count = sum(link.directions for link in links)
+    return largest, sum(link.tx_bytes for link in links) / count if count else 0.0
 
 
 def trimmed(

@@ -151,13 +151,15 @@ def cast_of(
     scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "", epoch: int = 1
 ) -> Cast:
     """Return what runs on which host of a scenario's network: teams of ranks, and reduction
-    servers. It also says along which paths an algorithm's ranks send, if that is decided for them.
-    `epoch` is the run's own on its network.
+    servers. It also says along which paths an algorithm's ranks send, if that is decided for them,
+    and what multicast groups they join, if it multicasts. `epoch` is the run's own on its network.
     """
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
     kinds = kinds_of(scenario.collective, algorithm) if algorithm else ()
+    placed = scenario.family.has_places
     at_once = any(each.all_at_once for each in kinds)
+    multicasts = not algorithm or placed or any(each.multicasts for each in kinds)
     switch_jobs = [
         SwitchJob(tree.job.address, tree.job.epoch, tree.job.slots, scenario.program_values)
         for tree in aggregation.trees_of(plan)
@@ -166,7 +168,7 @@ def cast_of(
         Team(
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
-            groups=_groups(scenario, plan, job),
+            groups=_groups(scenario, plan, job) if multicasts else (),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
             turns_from_next=scenario.family.meets_at_hosts or at_once,

@@ -10,6 +10,7 @@ from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
 from weft.experiments.results.accuracy import Accuracy
+from weft.experiments.results.link_summary import has_few_rows, summarised
 from weft.experiments.results.queue_counts import PriorityQueueCounts
 from weft.experiments.results.results import (
     Fidelity,
@@ -205,6 +206,7 @@ def assemble(
     completion_ns = None if error else completion_of(reports)
     received = _received_bytes(scenario, algorithm)
     links, load_bin_ns = trimmed(links, load_bin_ns, completion_ns)
+    rows = summarised(links) if has_few_rows(scenario) else links
     return Run(
         scenario=scenario.to_dict(),
         algorithm=algorithm,
@@ -214,7 +216,7 @@ def assemble(
         bound_ns=completion_bound_ns(scenario, algorithm),
         goodput_bps=received * 8e9 / completion_ns if completion_ns else None,
         ranks=[_rank(report) for report in reports],
-        links=links,
+        links=rows,
         tiers=tier_bytes(links),
         fidelity=fidelity if completion_ns is not None else fidelity.of_failed(),
         error=error,

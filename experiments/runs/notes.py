@@ -6,6 +6,7 @@ from weft.agents.collectives.fixed_point import losses, saturation
 from weft.agents.congestion import reacts_to_marks
 from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
+from weft.experiments.results.link_summary import MOST_ROWS, has_few_rows
 from weft.experiments.results.results import Run
 from weft.experiments.runs.capacity import carries_bytes
 from weft.experiments.scenario.longest_path import Marking
@@ -22,6 +23,7 @@ def notes_on(runs: Sequence[Run], points: Sequence[Point]) -> list[str]:
         *_marking(points),
         *_of_workloads(points),
         *_bare(points),
+        *_summarised(points),
     ]
 
 
@@ -83,6 +85,18 @@ def _bare(points: Sequence[Point]) -> list[str]:
         f"payload none: data of {format_size(most)} would take more than a quarter of memory, so "
         "that their lengths and places travel without their bytes; results are verified by these, "
         "and the digest is of headers (--payload all where all bytes are to travel)"
+    ]
+
+
+def _summarised(points: Sequence[Point]) -> list[str]:
+    """Say that results have few rows of links, where nobody has asked for that."""
+    chosen = (each.scenario for each in points if each.scenario.link_results == "auto")
+    if not any(map(has_few_rows, chosen)):
+        return []
+    return [
+        f"link results summary: all links would have more than {MOST_ROWS:,} rows, so that results "
+        "have of each kind the fullest direction, and the others together (--link-results all for "
+        "a row each)"
     ]
 
 

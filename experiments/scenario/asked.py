@@ -343,6 +343,16 @@ class Asked(QueuesAsked):
     )
     """Whether data travel with all their bytes, or with none: then their lengths and places do, and
     results are verified by these."""
+    link_results: str = option(
+        "auto",
+        TEXT,
+        "Rows of results for all directions of links, or a summary: of each kind the fullest, and "
+        "the others together; auto: all, up to 30,000 rows.",
+        group=TESTBED,
+        choices=("auto", "all", "summary"),
+    )
+    """What results say of links: all directions of each, or the fullest of a kind and the others
+    together."""
     trace: str = option(
         "",
         TEXT,

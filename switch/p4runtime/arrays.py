@@ -6,7 +6,7 @@ The engine's meters are two-rate three-colour (RFC 2698). A single-rate three-co
 what the two buckets of RFC 2697 hold together.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from weft.base.errors import refuse
@@ -139,6 +139,24 @@ def read_counters(device: Device, query: Any) -> Iterator[Any]:
             yield p4runtime_pb2.CounterEntry(
                 counter_id=counter.id, index=index, data=encode_cell(cell)
             )
+
+
+def counted(device: Device, cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the packets and bytes of cells, each given by a counter's id and an index, as
+    `read_counters` tells them. Raises Refusal."""
+    values, counters = device.control.values, device.info.counters
+    known = {number: counters.find(number) for number in {counter_id for counter_id, _ in cells}}
+    found = []
+    for counter_id, index in cells:
+        counter = known[counter_id]
+        if index < 0:
+            raise invalid(f"{counter.label}: index {index} is below 0")
+        if index >= counter.size:
+            last = counter.size - 1
+            raise out_of_range(f"{counter.label}: index {index}; the last one is {last}")
+        cell = values.read_counter(counter.name, index)
+        found.append((min(cell.packets, MOST_COUNT), min(cell.bytes, MOST_COUNT)))
+    return found
 
 
 def write_register(device: Device, kind: int, message: Any) -> None:

@@ -3,20 +3,24 @@ directly with protobuf messages. No socket is opened and no thread is started, s
 order have one result.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import grpc
 from google.rpc import code_pb2
 
+from weft.switch.engine.control.entities import TableEntry
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
+from weft.switch.p4runtime import arrays, inserts
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.call import RpcCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.received import RequestBatch
-from weft.switch.p4runtime.server import Service, guarded
+from weft.switch.p4runtime.server import Service, abort_batch, guarded
 from weft.switch.p4runtime.streams import ClientOutbox
 
 
@@ -60,6 +64,22 @@ class _LocalCall:
     def abort(self, code: Any, details: str) -> NoReturn:
         self._code = code
         raise LocalError(code, details, self._metadata)
+
+
+class Decoder(Protocol):
+    """What knows what entries are decoded to."""
+
+    def decoded(self, entity: Any, decode: Callable[[Any], TableEntry]) -> TableEntry:
+        """Return what ``decode`` makes of the message of an entry."""
+
+
+@dataclass(frozen=True)
+class Inserts:
+    """Table entries that are to be inserted."""
+
+    request: Any
+    entries: Sequence[Any]
+    decoded: Callable[[Any, Callable[[Any], TableEntry]], TableEntry]
 
 
 class LocalSwitch:
@@ -120,6 +140,24 @@ class LocalSwitch:
         answer: tuple[Client, Any] = answered(enter)(request)
         return answer
 
+    def counted(self, cells: Sequence[tuple[int, int]], call: RpcCall) -> list[tuple[int, int]]:
+        """Answer `LocalClient.counted`."""
+        device = self.service.device
+        with device.lock:
+            return arrays.counted(device, cells)
+
+    def insert(self, work: "Inserts", call: RpcCall) -> None:
+        """Answer `LocalClient.insert`."""
+        device = self.service.device
+        with device.lock:
+            self.service.streams.check_primary(work.request)
+            decode = partial(inserts.decode_entry, device)
+            outcomes = inserts.insert(
+                device, (partial(work.decoded, one, decode) for one in work.entries)
+            )
+        if outcomes.failed:
+            abort_batch(call, "updates", outcomes)
+
     def leave(self, client: Client) -> None:
         """End a client's stream."""
         del self._outboxes[client]
@@ -163,6 +201,27 @@ class LocalClient:
             raise LocalError(
                 grpc.StatusCode.PERMISSION_DENIED, "another controller owns the switch", ()
             )
+
+    @property
+    def takes_entries(self) -> bool:
+        """Return whether `insert` may be used: no saved program waits for its updates."""
+        return self.switch.service.device.staged is None
+
+    def insert(self, request: Any, entries: Sequence[Any], decoder: "Decoder") -> None:
+        """Insert table entries as Write does, without a message for each: what entries are decoded
+        to is known of other switches. Raises LocalError.
+
+        Args:
+            request: a WriteRequest without updates, which says who writes.
+            entries: those of the decoder.
+        """
+        answered(self.switch.insert)(Inserts(request, entries, decoder.decoded))
+
+    def counted(self, cells: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the packets and bytes of cells of indirect counters, each given by the counter's
+        id and an index: what Read tells, without messages. Raises LocalError."""
+        found: list[tuple[int, int]] = answered(self.switch.counted)(cells)
+        return found
 
     def tell(self, request: Any) -> None:
         """Send a message on the stream."""

@@ -320,7 +320,7 @@ class Service:
                     outcomes.add(refusal, len(batch.elements) - len(outcomes))
                     break
         if outcomes.failed:
-            _abort_batch(context, "updates", outcomes)
+            abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
     def read(self, batch: RequestBatch, context: RpcCall) -> Iterator[bytes]:
@@ -334,7 +334,7 @@ class Service:
             )
         yield from unless_stalled(responses, context.cancel, waiting=self._waiting)
         if outcomes.failed:
-            _abort_batch(context, "queries", outcomes)
+            abort_batch(context, "queries", outcomes)
 
     def set_config(self, request: Any, context: RpcCall) -> Any:
         """Answer the RPC ``SetForwardingPipelineConfig``: verify, save or commit a config
@@ -402,7 +402,8 @@ def _abort(context: RpcCall, error: Exception) -> NoReturn:
     context.abort(_STATUS[refusal.code], fitting(refusal.message, MOST_MESSAGE))
 
 
-def _abort_batch(context: RpcCall, what: str, outcomes: Outcomes) -> None:
+def abort_batch(context: RpcCall, what: str, outcomes: Outcomes) -> None:
+    """End a call some of whose updates or queries have failed."""
     status = outcomes.status(what)
     context.set_trailing_metadata(((DETAILS_METADATA, status.SerializeToString()),))
     context.abort(grpc.StatusCode.UNKNOWN, status.message)

@@ -55,23 +55,28 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
     if message.is_const:
         raise invalid(f"{table.label}: is_const is the server's to set, not the client's")
     if kind != DELETE:
-        _check_resources(table, message)
+        check_resources(table, message)
     if message.is_default_action:
         _write_default(device, table, kind, message)
         return
-    if table.is_const and (kind != MODIFY or message.HasField("action")):
-        raise denied(f"{table.label} has const entries")
-    if not table.fields:
-        raise invalid(f"{table.label} has no key: it has a default entry only")
-    entry_id = _identity(table, message)
+    check_insertable(table, message, kind)
+    entry_id = identity_of(table, message)
     if kind == DELETE:
         if device.atomic:
             device.control.find_entry(*entry_id)
             device.on_failure(restored(device.control, table, entry_id))
         device.control.delete_entry(*entry_id)
-        _forget(device, entry_id)
+        forget(device, entry_id)
     else:
         _put(device, table, kind, entry_id, message)
+
+
+def check_insertable(table: TableInfo, message: Any, kind: int) -> None:
+    """Raise Refusal for a table whose entries are not a client's."""
+    if table.is_const and (kind != MODIFY or message.HasField("action")):
+        raise denied(f"{table.label} has const entries")
+    if not table.fields:
+        raise invalid(f"{table.label} has no key: it has a default entry only")
 
 
 def _put(
@@ -83,10 +88,10 @@ def _put(
     resources = _resources(table, message)
     idle_ns = message.idle_timeout_ns
     if message.HasField("action"):
-        target = _decode_target(device, table, message.action)
+        target = decode_target(device, table, message.action)
         entry = TableEntry(name, keys, target, priority, idle_ns)
         (control.insert_entry if kind == INSERT else control.modify_entry)(entry)
-        _forget(device, entry_id)
+        forget(device, entry_id)
         if isinstance(target, OneShot):
             one_shots = device.notes.one_shots.setdefault(_profile_name(device, table), {})
             one_shots[entry_id] = deepcopy(message.action.action_profile_action_set)
@@ -109,7 +114,8 @@ def _note_opaque(device: Device, entry_id: EntryId, message: Any) -> None:
         device.notes.entries[entry_id] = Opaque(message.controller_metadata, message.metadata)
 
 
-def _forget(device: Device, entry_id: EntryId) -> None:
+def forget(device: Device, entry_id: EntryId) -> None:
+    """Keep nothing of an entry beside the switch's own tables."""
     for kept in (device.notes.entries, *device.notes.one_shots.values()):
         kept.pop(entry_id, None)
 
@@ -118,7 +124,7 @@ def _profile_name(device: Device, table: TableInfo) -> str:
     return device.info.profiles.find(table.profile_id).name
 
 
-def _identity(table: TableInfo, message: Any) -> EntryIdentity:
+def identity_of(table: TableInfo, message: Any) -> EntryIdentity:
     """Return the table, key and priority of the entry that a message means; raises Refusal."""
     keys = decode_keys(table, message.match)
     if table.by_priority and message.priority <= 0:
@@ -134,7 +140,8 @@ def _identity(table: TableInfo, message: Any) -> EntryIdentity:
     return table.name, keys, message.priority
 
 
-def _check_resources(table: TableInfo, message: Any) -> None:
+def check_resources(table: TableInfo, message: Any) -> None:
+    """Raise Refusal for what a message says of counters, meters or times that the table has not."""
     if message.HasField("counter_data"):
         table.check_has("counter")
     if message.HasField("meter_config") or message.HasField("meter_counter_data"):
@@ -225,7 +232,8 @@ def _default_id(table: TableInfo, message: Any) -> EntryId:
     return table.name, None, 0
 
 
-def _decode_target(device: Device, table: TableInfo, message: Any) -> Target:
+def decode_target(device: Device, table: TableInfo, message: Any) -> Target:
+    """Return what a ``TableAction`` leads to; raises Refusal."""
     info = device.info
     kind = message.WhichOneof("type")
     if not table.profile_id:
@@ -376,7 +384,7 @@ def _select(device: Device, table: TableInfo, query: Any) -> list[TableEntry]:
     """Return the entries of a table that match a query's key and priority, where it has them."""
     if query.match and (query.priority or not table.by_priority):
         try:
-            return [device.control.find_entry(*_identity(table, query))]
+            return [device.control.find_entry(*identity_of(table, query))]
         except NotFound:
             return []
     wanted = decode_keys(table, query.match) if query.match else None
@@ -470,7 +478,7 @@ def _existing(
     table.check_has(what)
     if message.is_default_action:
         return table, _default_id(table, message)
-    entry_id = _identity(table, message)
+    entry_id = identity_of(table, message)
     device.control.find_entry(*entry_id)
     return table, entry_id
 

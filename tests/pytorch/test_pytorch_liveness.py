@@ -14,6 +14,7 @@ from tests.support.transport_pair import A, B, Pair
 
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, TransportOptions
+from weft.agents.transport.silence import silent_peers, spare
 from weft.pytorch import liveness
 from weft.pytorch.liveness import HostProbe, Liveness
 
@@ -30,10 +31,10 @@ def test_a_connection_waits_for_a_silent_peer_as_long_as_it_is_spared() -> None:
 
     for second in range(1, 20):
         until(second * SECOND_NS)
-        assert pair.a.silent_peers(pair.network.now_ns - SECOND_NS // 2) == {B}
-        pair.a.spare(A, pair.network.now_ns)
-        pair.a.spare(B, pair.network.now_ns)
-        assert not pair.a.silent_peers(pair.network.now_ns - SECOND_NS // 2)
+        assert silent_peers(pair.a, pair.network.now_ns - SECOND_NS // 2) == {B}
+        spare(pair.a, A, pair.network.now_ns)
+        spare(pair.a, B, pair.network.now_ns)
+        assert not silent_peers(pair.a, pair.network.now_ns - SECOND_NS // 2)
         assert not pair.a.poll()
     deaf.loss = 0.0
     pair.settle()
@@ -42,7 +43,7 @@ def test_a_connection_waits_for_a_silent_peer_as_long_as_it_is_spared() -> None:
     pair.left.post_send(b"two")
     pair.settle()
     assert "acknowledged nothing for 2 s" in pair.at_a[-1].error
-    assert not pair.a.silent_peers(pair.network.now_ns), "it is lost"
+    assert not silent_peers(pair.a, pair.network.now_ns), "it is lost"
 
 
 def test_a_host_that_is_there_answers_and_another_does_not() -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from weft.base.errors import InputError
 from weft.experiments.results.comparison import compare
 from weft.experiments.results.metric import (
@@ -20,6 +18,7 @@ from weft.experiments.results.metric import (
 )
 from weft.experiments.results.results import Run, scenario_of
 from weft.experiments.results.summary import TIERS, Summary
+from weft.experiments.results.telemetry import load_spread
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 from weft.topo.network import FABRIC_TIERS
@@ -69,7 +68,9 @@ def _on(*tiers: str) -> Callable[[Run], Figure]:
     return lambda run: sum(run.tiers[tier] for tier in tiers)
 
 
-def _on_ranks(run: Run) -> int:
+def _on_ranks(run: Run) -> Figure:
+    if any(link.directions > 1 for link in run.links):
+        return None  # nobody knows which of them are ranks'
     hosts = {rank.host for rank in run.ranks}
     return sum(link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts)
 
@@ -96,12 +97,9 @@ def imbalance(run: Run) -> Figure:
     way; the larger of both ways. It is None where there is none, or where none carried
     anything."""
     by_tier = (
-        np.array([link.tx_bytes for link in run.links if link.tier == tier], np.float64)
-        for tier in FABRIC_TIERS
+        load_spread([link for link in run.links if link.tier == tier]) for tier in FABRIC_TIERS
     )
-    return max(
-        (float(loads.max() / loads.mean()) for loads in by_tier if loads.any()), default=None
-    )
+    return max((largest / mean for largest, mean in by_tier if largest), default=None)
 
 
 def _counted(name: str, together: Callable[[list[int]], int] = sum) -> Callable[[Run], Figure]:
