@@ -157,9 +157,10 @@ def cast_of(
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
     kinds = kinds_of(scenario.collective, algorithm) if algorithm else ()
-    placed = scenario.family.has_places
     at_once = any(each.all_at_once for each in kinds)
-    multicasts = not algorithm or placed or any(each.multicasts for each in kinds)
+    # Where switches or servers add, groups come before queue pairs whose numbers packets carry.
+    grouped = not algorithm or scenario.family.has_places or bool(placement.servers)
+    grouped |= any(each.multicasts or each.adds for each in kinds)
     switch_jobs = [
         SwitchJob(tree.job.address, tree.job.epoch, tree.job.slots, scenario.program_values)
         for tree in aggregation.trees_of(plan)
@@ -168,7 +169,7 @@ def cast_of(
         Team(
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
-            groups=_groups(scenario, plan, job) if multicasts else (),
+            groups=_groups(scenario, plan, job) if grouped else (),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
             turns_from_next=scenario.family.meets_at_hosts or at_once,

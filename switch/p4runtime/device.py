@@ -163,6 +163,11 @@ class Device:
         else:
             self.staged.notes = notes
 
+    def forget(self, entry_id: EntryId) -> None:
+        """Keep nothing of an entry beside the switch's own tables."""
+        for kept in (self.notes.entries, *self.notes.one_shots.values()):
+            kept.pop(entry_id, None)
+
     @property
     def config(self) -> PipelineConfig:
         """Return the config that entities refer to; raise FAILED_PRECONDITION if there is none."""

@@ -12,7 +12,6 @@ from weft.switch.p4runtime.tables import (
     check_insertable,
     check_resources,
     decode_target,
-    forget,
     identity_of,
 )
 
@@ -38,7 +37,7 @@ def insert(device: Device, entries: Iterable[Callable[[], TableEntry]]) -> Outco
         try:
             entry = decoded()
             control.insert_entry(entry)
-            forget(device, (entry.table, entry.keys, entry.priority))
+            device.forget((entry.table, entry.keys, entry.priority))
         except Exception as error:
             outcomes.add(as_refusal(error))
         else:

@@ -66,7 +66,7 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
             device.control.find_entry(*entry_id)
             device.on_failure(restored(device.control, table, entry_id))
         device.control.delete_entry(*entry_id)
-        forget(device, entry_id)
+        device.forget(entry_id)
     else:
         _put(device, table, kind, entry_id, message)
 
@@ -91,7 +91,7 @@ def _put(
         target = decode_target(device, table, message.action)
         entry = TableEntry(name, keys, target, priority, idle_ns)
         (control.insert_entry if kind == INSERT else control.modify_entry)(entry)
-        forget(device, entry_id)
+        device.forget(entry_id)
         if isinstance(target, OneShot):
             one_shots = device.notes.one_shots.setdefault(_profile_name(device, table), {})
             one_shots[entry_id] = deepcopy(message.action.action_profile_action_set)
@@ -112,12 +112,6 @@ def _note_opaque(device: Device, entry_id: EntryId, message: Any) -> None:
     device.notes.entries.pop(entry_id, None)
     if message.controller_metadata or message.metadata:
         device.notes.entries[entry_id] = Opaque(message.controller_metadata, message.metadata)
-
-
-def forget(device: Device, entry_id: EntryId) -> None:
-    """Keep nothing of an entry beside the switch's own tables."""
-    for kept in (device.notes.entries, *device.notes.one_shots.values()):
-        kept.pop(entry_id, None)
 
 
 def _profile_name(device: Device, table: TableInfo) -> str:
