@@ -1,14 +1,14 @@
 """Train by DDP, FSDP2 or a pipeline, until something goes wrong with rank 3 or with a link.
 
-    failing.py ddp|no_sync|fsdp|pipeline nothing|raise|kill|stop [SECONDS]
+    failing.py ddp|no_sync|fsdp|pipeline nothing|raise|kill|stop [SECONDS [TIMEOUT]]
 
 With no_sync, DDP adds the gradients of four passes up before the ranks add theirs, and rank 3 fails
 behind the first of them.
 
 The first rank says when training is under way, the rank that fails says when it does, and a rank to
 which a RuntimeError comes says when, and which: lines of JSON, with times of CLOCK_MONOTONIC. It
-trains for so many seconds if nothing happens. SECONDS is the timeout of the group too, so that Gloo,
-which has no other way to notice it, ends.
+trains for so many seconds if nothing happens. TIMEOUT is that of the group, by default SECONDS too, so
+that Gloo, which has no other way to notice it, ends.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 parallel, what, *limit = sys.argv[1:]
 LIMIT_S = float(limit[0]) if limit else 25.0
+TIMEOUT_S = float(limit[1]) if limit[1:] else LIMIT_S
 FAILING, STEP, WIDTH = 3, 5, 128
 PASSES = 4 if parallel == "no_sync" else 1
 """How many passes add up their gradients before the ranks add theirs."""
@@ -78,7 +79,7 @@ def step_of_copies():
     return step
 
 
-dist.init_process_group(timeout=timedelta(seconds=LIMIT_S))
+dist.init_process_group(timeout=timedelta(seconds=TIMEOUT_S))
 rank, size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
 step = step_of_pipeline() if parallel == "pipeline" else step_of_copies()

@@ -88,6 +88,11 @@ def fail_strangely() -> None:
     raise Strange(1, 2)
 
 
+def _heed_hang_ups() -> None:
+    """Whoever runs the tests may ignore them, as nohup does."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @contextmanager
 def under_way(
     folder: Path, text: str, on: str
@@ -98,7 +103,7 @@ def under_way(
     command = [*WEFT, "run", "long.toml", "--on", on, "--out", "out"]
     with subprocess.Popen(
         command, cwd=folder, env=ENVIRONMENT, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_heed_hang_ups,
     ) as process:  # fmt: skip
         points = folder / "out" / "points"
         wait_until(lambda: len(list(points.glob("*.json"))) > 2, "two points to arrive")

@@ -11,7 +11,7 @@ import pytest
 
 import weft as api
 from weft import Net
-from weft.tools.bench.torch_failures import FAILING, FAILURES, PARALLEL, Told, fail
+from weft.tools.bench.torch_failures import FAILING, FAILURES, GOES_ON_S, PARALLEL, Told, fail
 
 pytestmark = [
     pytest.mark.system(alone=False),
@@ -39,8 +39,9 @@ def net() -> Iterator[Net]:
 def test_every_survivor_gets_an_error_that_names_the_rank(
     net: Net, parallel: str, what: str
 ) -> None:
-    """Where another spine carries what a link did, training goes on."""
-    run, told = fail(net, parallel, what)
+    """Where another spine carries what a link did, training goes on: to its end, which is soon."""
+    goes_on_s = GOES_ON_S if what != "spine link" else GOES_ON_S / 4
+    run, told = fail(net, parallel, what, goes_on_s=goes_on_s, timeout_s=GOES_ON_S)
     (failure,) = told.having("fails")
     errors = told.having("error")
     if what == "spine link":

@@ -62,20 +62,26 @@ class Told(io.StringIO):
 
 
 def fail(
-    net: Net, parallel: str, what: str, backend: str = "weft", goes_on_s: float = GOES_ON_S
+    net: Net,
+    parallel: str,
+    what: str,
+    backend: str = "weft",
+    goes_on_s: float = GOES_ON_S,
+    timeout_s: float = 0.0,
 ) -> tuple[TorchRun, Told]:
     """Train until something fails; it is made whole again behind that.
 
     Args:
         parallel, what: of `PARALLEL` and `FAILURES`.
-        goes_on_s: how long training goes on if nothing happens; it is the timeout of its groups.
+        goes_on_s: how long training goes on if nothing happens.
+        timeout_s: of its groups; 0: the same.
     """
     link = LINKS.get(what)
     told = Told(net, link)
     try:
         run = net.torch_run(
-            SCRIPT, parallel, "nothing" if link else what, goes_on_s, backend=backend,
-            output=told, errors=told, timeout=MOST_S,
+            SCRIPT, parallel, "nothing" if link else what, goes_on_s, timeout_s or goes_on_s,
+            backend=backend, output=told, errors=told, timeout=MOST_S,
         )  # fmt: skip
     finally:
         if link is not None:
