@@ -105,6 +105,9 @@ class ExternLowering(LoweringPart):
         }
         self.objects: dict[str, Callable[[ExternObject], ir.Object]] = {}
 
+    def check_table(self, node: syntax.TableDeclaration, table: ir.LoweredTable) -> None:
+        """Report what an architecture does not allow a table with its properties to have."""
+
     def has_timeouts(self, properties: Mapping[str, syntax.Property]) -> bool:
         """Return whether a table with these properties lets entries age."""
         return False

@@ -284,6 +284,7 @@ class TableLowering(LoweringPart):
                 case _ if name in self.calls.externs.table_objects:
                     self._attach(table, node, item, self._instance(item, env))
         table.support_timeout = self.calls.externs.has_timeouts(node.properties)
+        self.calls.externs.check_table(node, table)
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """Return an extern object that a property names, or constructs in place."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.architectures.psa.deparsers import DeparserLowering
-from weft.switch.compiler.architectures.psa.externs import PortableExterns
+from weft.switch.compiler.architectures.psa.externs import DirectCall, PortableExterns
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.lower import Architecture, PackageLowering
@@ -39,12 +39,13 @@ class PortableSwitch(Architecture):
     def __init__(self) -> None:
         self.extern_instances: list[dict[str, object]] = []
         """The JSON's part of that name."""
+        self.direct_calls: list[DirectCall] = []
         self.places: dict[str, Place] = {}
         """What is handed from block to block, by its name in the specification."""
 
     def externs(self, expressions: ExpressionLowering) -> ExternLowering:
         """Return what lowers PSA's externs."""
-        return PortableExterns(expressions, self.extern_instances)
+        return PortableExterns(expressions, self.extern_instances, self.direct_calls)
 
     def arguments(self, main: syntax.CallExpression) -> list[syntax.Expression | None]:
         """Return the calls that construct the blocks of the two pipelines."""
@@ -54,6 +55,7 @@ class PortableSwitch(Architecture):
     def lower(self, package: PackageLowering) -> None:
         """Lower the blocks in the order in which packets come to them."""
         package.result.document_parts["extern_instances"] = self.extern_instances
+        _check_engines(package)
         deparsers = DeparserLowering(package)
         self._places(package)
         blocks = package.blocks
@@ -68,6 +70,12 @@ class PortableSwitch(Architecture):
             )
             package.pipeline(name, control, given[control])
             deparsers.lower(blocks[deparser], [packet_out, *given[deparser]], f"{name}_deparser")
+        for resource, call in self.direct_calls:
+            package.reporter.error_if(
+                resource.table is None,
+                call.node.span,
+                f"'{resource.name}' belongs to no table, so it cannot be used",
+            )
         package.result.field_lists += [
             (number, package.shared.fields_in(self.places[path]))
             for number, path in enumerate(_PATHS)
@@ -121,6 +129,21 @@ class PortableSwitch(Architecture):
             ),
         }  # fmt: skip
         return [self.places[name] for name in names[role]]
+
+
+def _check_engines(package: PackageLowering) -> None:
+    """Report an error where one of the switch's two engines is made a second time (sections
+    "Packet Replication Engine" and "Buffering Queuing Engine")."""
+    calls = {
+        id(node): node
+        for declaration in package.tree.declarations
+        for node in syntax.walk(declaration)
+        if isinstance(node, syntax.CallExpression) and node.target.kind == "constructor"
+    }
+    for kind in ("PacketReplicationEngine", "BufferingQueueingEngine"):
+        made = [call for call in calls.values() if call.target.name == kind]
+        for another in made[1:]:
+            package.reporter.error(another.span, f"a switch has one {kind}: this is another one")
 
 
 def _given(pipeline: syntax.Expression | None) -> list[syntax.Expression | None]:

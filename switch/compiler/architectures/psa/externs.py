@@ -59,17 +59,28 @@ class Bounds(ir.Object):
     high: int = 0
 
 
+DirectCall = tuple[ir.Resource, ExternCall]
+"""A call of a method of what has to belong to a table."""
+
+
 class PortableExterns(ExternLowering):
-    """The lowering of PSA's externs. `instances` is the JSON's list of extern instances."""
+    """The lowering of PSA's externs. `instances` is the JSON's list of extern instances, and
+    `direct_calls` those of direct counters and meters."""
 
     in_parsers = ExternLowering.in_parsers | {
         "Hash", "Checksum", "InternetChecksum", "assert", "assume", "psa_clone_i2e",
     }  # fmt: skip
     table_objects = frozenset({"psa_implementation", "psa_direct_counter", "psa_direct_meter"})
 
-    def __init__(self, expressions: ExpressionLowering, instances: list[dict[str, object]]) -> None:
+    def __init__(
+        self,
+        expressions: ExpressionLowering,
+        instances: list[dict[str, object]],
+        direct_calls: list[DirectCall],
+    ) -> None:
         super().__init__(expressions)
         self.instances = instances
+        self.direct_calls = direct_calls
         do = self.writer.do
         self.functions |= dict.fromkeys(
             ("assert", "assume"),
@@ -96,8 +107,7 @@ class PortableExterns(ExternLowering):
             ("Counter", "count"): lambda call, base: do(
                 "_Counter_count", ir.Reference("extern", base.name), call.number("index")
             ),
-            # BMv2 counts in every action of the table.
-            ("DirectCounter", "count"): lambda call, base: None,
+            ("DirectCounter", "count"): self._direct_call,  # BMv2 counts in every action
             ("Meter", "execute"): self._execute,
             ("DirectMeter", "execute"): self._read_meter,
             ("Register", "read"): self._read_register,
@@ -136,6 +146,17 @@ class PortableExterns(ExternLowering):
                 made, ALGORITHMS[made.enum_member("algo")]
             ),
         }
+
+    def check_table(self, node: syntax.TableDeclaration, table: ir.LoweredTable) -> None:
+        """Report keys of kind selector of a table that has no action selector."""
+        if table.profile is None or table.profile.algorithm is None:
+            for key in node.keys:
+                self.shared.reporter.error_if(
+                    key.match_kind == "selector",
+                    key.span,
+                    f"a key of kind selector, but table '{node.name}' has no ActionSelector: "
+                    "psa_implementation names one",
+                )
 
     def has_timeouts(self, properties: Mapping[str, syntax.Property]) -> bool:
         """Return whether a table with these properties lets entries age."""
@@ -257,8 +278,17 @@ class PortableExterns(ExternLowering):
         self.writer.do("_Meter_execute", ir.Reference("extern", base.name), index, result.field)
         return result
 
+    def _direct_call(self, call: ExternCall, base: ExternInstance) -> None:
+        """Report an error unless the call is in an action, whose table's the object is."""
+        method = f"{call.target.name}() of '{base.name}'"
+        context = self.writer.context
+        call.fail_if(context != "action", f"{method} can only be called in an action of its table")
+        assert isinstance(base.object, ir.Resource)
+        self.direct_calls.append((base.object, call))
+
     def _read_meter(self, call: ExternCall, base: ExternInstance) -> LoweredValue:
         """Return the colour of a direct meter: BMv2's are green 0, yellow 1, red 2."""
+        self._direct_call(call, base)
         self._uncoloured(call)
         meter = base.object
         assert isinstance(meter, ir.LoweredMeter)

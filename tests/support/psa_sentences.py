@@ -1,0 +1,176 @@
+"""What PSA's specification says of packets and programs, a packet or a program for each sentence,
+and the page that lists them: ``.venv/bin/python -m tests.support.psa_sentences`` writes it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests" / "switch" / "engine" / "sentences"
+PROGRAM = FOLDER / "psa.p4"
+EXTERNS = ROOT / "tests" / "stf" / "psa" / "externs.p4"
+PAGE = ROOT / "docs" / "psa-sentences.md"
+URL = "https://p4.org/p4-spec/docs/PSA-v1.2.html"
+COPIES = Replica(2, 1), Replica(3, 2)
+COMMANDS = """mirroring_add 3 3
+mc_mgrp_create 7
+mc_node_create 1 2
+mc_node_associate 7 0
+mc_node_create 2 3
+mc_node_associate 7 1
+mirroring_add_mc 6 7"""
+"""For psa_switch, what `switch` has."""
+IN_PORT, PORTS = 5, 6
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A sentence, by the title of its section, a packet that comes in at port 5, and what leaves
+    for it: ports, with frames in hexadecimal."""
+
+    section: str
+    text: str
+    packet: str
+    leaves: list[tuple[int, str]]
+    psa_switch: bool = True
+    """Whether BMv2's psa_switch does what the specification says."""
+
+
+@lru_cache(maxsize=1)
+def cases() -> list[Case]:
+    """The sentences of packets."""
+    found = msgspec.toml.decode((FOLDER / "psa.toml").read_bytes(), type=dict[str, list[Case]])
+    return found["case"]
+
+
+def switch(text: str, *, plain: bool = True) -> tuple[Dataplane, SwitchControl]:
+    """A switch with what the cases need: ports, groups and sessions."""
+    dataplane = Dataplane(1, 8, packets=64, plain=plain)
+    for port in range(PORTS):
+        dataplane.set_port(0, port, Queue())
+    control = dataplane.control(0)
+    control.load_program(text, load="save")
+    control.commit_program()
+    control.insert_replication(MulticastGroup(7, COPIES))
+    for session, replicas in ((3, (Replica(3, 0),)), (6, COPIES)):
+        control.insert_replication(CloneSession(session, replicas))
+    control.publish()
+    return dataplane, control
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A sentence of what programs may not do, and a change to a program that does it."""
+
+    section: str
+    text: str
+    source: Path
+    change: tuple[str, str]
+    message: str
+
+
+_ENDS = "PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;"
+
+REFUSED = (
+    Refused("PSA type definitions", "A number is no port: it has to be cast.", PROGRAM,
+            ("send_to_port(ostd, (PortId_t) 77)", "send_to_port(ostd, 32w77)"),
+            "has type bit<32>, but PortId_t is expected"),
+    Refused("PSA type definitions", "There is no arithmetic with ports.", PROGRAM,
+            ("send_to_port(ostd, (PortId_t) 77)",
+             "send_to_port(ostd, istd.ingress_port + (PortId_t) 1)"), "'\\+' is not defined"),
+    Refused("Behavior of packets after egress processing is complete",
+            "Egress cannot change the port.", PROGRAM,
+            ("hdr.first.instance =", "istd.egress_port = (PortId_t) 1; hdr.first.instance ="),
+            "'istd' is an 'in' parameter"),
+    Refused("Packet Resubmission", "Egress cannot resubmit.", PROGRAM,
+            ("hdr.first.instance =", "ostd.resubmit = true; hdr.first.instance ="),
+            "has no field 'resubmit'"),
+    Refused("Restrictions on where externs may be used", "emit() is called in deparsers.", PROGRAM,
+            ("hdr.first.in_error = told;", "hdr.first.in_error = told; b.emit(hdr.first);"),
+            "'b' is not declared"),
+    Refused("Restrictions on where externs may be used", "verify() is called in parsers.", PROGRAM,
+            ("hdr.first.in_error = told;", "verify(true, error.OwnError);"), "in a parser"),
+    Refused("Table entry timeout notification", "`psa_idle_timeout` is a PSA_IdleTimeout_t.",
+            EXTERNS, ("psa_direct_meter = rate;", "psa_direct_meter = rate; psa_idle_timeout = 5;"),
+            "must be a member of PSA_IdleTimeout_t"),
+    Refused("Packet Replication Engine", "There is one.", PROGRAM,
+            (_ENDS, f"PacketReplicationEngine() own; {_ENDS}"), "one PacketReplicationEngine"),
+    Refused("Buffering Queuing Engine", "There is one.", PROGRAM,
+            (_ENDS, f"BufferingQueueingEngine() own; {_ENDS}"), "one BufferingQueueingEngine"),
+    Refused("Direct Counter", "It belongs to at most one table.", EXTERNS,
+            ("psa_direct_meter = rate;", "psa_direct_meter = rate; psa_direct_counter = hits;"),
+            "belongs to table In.counted already"),
+    Refused("Direct Counter", "count() is called in an action.", EXTERNS,
+            ("m.learned = 0;", "m.learned = 0; hits.count();"), "in an action of its table"),
+    Refused("Direct Counter", "It is an error to call count() of one that no table has.", EXTERNS,
+            ("psa_direct_counter = hits;", ""), "'In.hits' belongs to no table"),
+    Refused("Direct Meter", "execute() is called in an action.", EXTERNS,
+            ("m.learned = 0;", "m.learned = 0; PSA_MeterColor_t colour = rate.execute();"),
+            "in an action of its table"),
+    Refused("Action Selector", "Keys of kind `selector` are for an ActionSelector.",
+            EXTERNS, ("psa_implementation = spread;", ""), "no ActionSelector"),
+)  # fmt: skip
+
+ELSEWHERE = (
+    ("Packet Cloning", "A session may cut copies; its length is the packet's, not the metadata's.",
+     "switch/engine/test_psa.py::test_copies_of_a_session_are_cut_before_egress_parses_them"),
+    ("Packet Cloning", "PSA_CLONE_SESSION_TO_CPU leads to PSA_PORT_CPU from the start.",
+     "switch/engine/test_psa.py::test_the_session_to_the_controller_is_there_from_the_start"),
+    ("Multicast replication", "Groups may have PSA_PORT_CPU and PSA_PORT_RECIRCULATE.",
+     "switch/engine/test_psa.py::"
+     "test_ports_of_the_controller_and_for_recirculation_have_their_numbers"),
+    ("PSA Externs", "Counters, meters, registers, hashes, checksums, profiles and selectors.",
+     "switch/engine/test_psa.py::test_packets_go_where_they_should"),
+    ("Packet Digest", "pack() tells the controller.",
+     "switch/engine/test_psa.py::test_a_digest_reaches_the_controller"),
+)  # fmt: skip
+"""Sentences that have a test elsewhere, by its file and name."""
+
+_DIFFERENCES = (
+    "A DirectCounter counts in every action of its table, as psa_switch's does, also in one that "
+    "does not call count().",
+    "Externs may be where the specification lets a switch reject them: only what packets count, "
+    "measure and write is refused in parsers.",
+    "A packet that is resubmitted or recirculated more than 256 times is dropped.",
+)
+
+
+def page() -> str:
+    """The page of all sentences."""
+    known = cases()
+    lines = [
+        "# What PSA's specification says, sentence by sentence",
+        "",
+        f"What [version 1.2]({URL}) says a switch must do, in other words, and that Weft does it. "
+        f"Each of the first {len(known)} rows is a packet to the program "
+        "`tests/switch/engine/sentences/psa.p4`, whose first byte is the number of the case: the "
+        "switch's plain and compiled form and the interpreter must send the frames of `psa.toml` "
+        "beside it, and so must BMv2's psa_switch where the last column does not say otherwise. "
+        "The other rows are programs that are refused, with a message that says why. Sections are "
+        "named by their titles.",
+        "",
+        "This page is made by `.venv/bin/python -m tests.support.psa_sentences`; every row is a "
+        "test.",
+        "",
+        "| section | what | case, or test | psa_switch |",
+        "|---|---|---|---|",
+    ]
+    for case in known:
+        same = "" if case.psa_switch else "differs"
+        lines.append(f"| {case.section} | {case.text} | {int(case.packet[:2], 16)} | {same} |")
+    for one in REFUSED:
+        lines.append(f"| {one.section} | {one.text} | refused | |")
+    for section, text, test in ELSEWHERE:
+        file, name = test.split("::")
+        lines.append(f"| {section} | {text} | `{name}` in `tests/{file}` | |")
+    lines += ["", "## Where Weft goes another way", "", *(f"- {one}" for one in _DIFFERENCES), ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
