@@ -41,6 +41,8 @@ def carries_bytes(scenario: Scenario) -> bool:
     """Return whether data travel with their bytes in a scenario's runs on this machine."""
     if scenario.payload != "auto":
         return scenario.payload == "all"
+    if scenario.cores > 1:
+        return True
     if WORLDS[scenario.world].has_real_time or scenario.family.payload_reader(scenario):
         return True
     total = _told_bytes("MemTotal")

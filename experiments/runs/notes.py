@@ -12,6 +12,7 @@ from weft.experiments.runs.capacity import carries_bytes
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.sweep import Point
 from weft.experiments.theory.lanes import placed_steps
+from weft.topo.worlds.registry import WORLDS
 
 
 def notes_on(runs: Sequence[Run], points: Sequence[Point]) -> list[str]:
@@ -24,6 +25,7 @@ def notes_on(runs: Sequence[Run], points: Sequence[Point]) -> list[str]:
         *_of_workloads(points),
         *_bare(points),
         *_summarised(points),
+        *_whole(points),
     ]
 
 
@@ -98,6 +100,18 @@ def _summarised(points: Sequence[Point]) -> list[str]:
         "have of each kind the fullest direction, and the others together (--link-results all for "
         "a row each)"
     ]
+
+
+def _whole(points: Sequence[Point]) -> list[str]:
+    """Say where one core drove a network of which several were to drive parts."""
+    scenarios = [each.scenario for each in points if each.scenario.cores > 1]
+    kept = (each for each in scenarios if WORLDS[each.world].cores(each, each.network()) == 1)
+    said = (
+        f"cores {each.cores}: links between parts of the network have no delay (--delay), so that "
+        "no part could go ahead of the others; one core drove it"
+        for each in kept
+    )
+    return [*dict.fromkeys(said)]
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:

@@ -25,6 +25,7 @@ def simulate(
         path_mtu=scenario.mtu,
         seed=scenario.seed + repetition,
         payload=carries_bytes(scenario),
+        cores=scenario.cores,
     )
     with kind.network(scenario.network(), options) as world:
         others = own_programs(world.topology)

@@ -353,6 +353,15 @@ class Asked(QueuesAsked):
     )
     """What results say of links: all directions of each, or the fullest of a kind and the others
     together."""
+    cores: int = option(
+        1,
+        WHOLE,
+        "Of the simulated world: a run is driven by so many threads, a part of the network each.",
+        group=TESTBED,
+        between=(1, 64),
+    )
+    """How many parts the simulated network is cut into, each of which a thread drives; what happens
+    is the same for any number."""
     trace: str = option(
         "",
         TEXT,

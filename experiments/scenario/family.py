@@ -63,6 +63,8 @@ class Family:
     """Whether what ranks do is a graph of flows (`graph`), which has the network to itself."""
     has_places = False
     """Whether these flows have places in memory, and multicast groups of their own."""
+    on_cores = False
+    """Whether several cores may drive its runs in virtual time."""
     repeats = True
     """Whether a scenario says how many operations a run has."""
     fills_links = False

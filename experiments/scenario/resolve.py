@@ -57,7 +57,16 @@ def _check_faults(asked: Asked, network: Topology) -> None:
 
 def _check_world(asked: Asked, network: Topology) -> None:
     """Raise InputError for what the world, or its switches, cannot do."""
-    WORLDS[asked.world].check(asked)
+    WORLDS[asked.world].check(asked, network)
+    refuse(
+        asked.cores > 1 and not family_of(asked.collective).on_cores,
+        f"cores {asked.cores}: {asked.collective} runs on one core yet; leave cores out",
+    )
+    refuse(
+        asked.cores > 1 and asked.payload == "none",
+        f"payload none: with cores {asked.cores} data travel with all their bytes, since what "
+        "comes without is noted in one order; leave cores or payload out",
+    )
     if asked.payload == "none":
         refuse(
             WORLDS[asked.world].has_real_time,

@@ -23,7 +23,7 @@ from weft.experiments.scenario.kinds import scheme_in
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.assigned_flows import Piece, assigned
 from weft.interface.flows.flow import MOST_NS, FlowResult
-from weft.topo.worlds.simulated.fabric import Idle
+from weft.topo.worlds.simulated.core import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 MESSAGE_BYTES = 1 << 22

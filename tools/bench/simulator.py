@@ -38,7 +38,7 @@ from weft.controller.features.program import featured_program
 from weft.tools.bench import htsim
 from weft.topo.clos import leaf_spine
 from weft.topo.network import DEFAULT_RATE_BPS, Topology
-from weft.topo.worlds.simulated.fabric import Idle
+from weft.topo.worlds.simulated.core import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 HOSTS = (16, 128, 1024, 8192)
@@ -208,7 +208,11 @@ def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[s
         pair.post_write(source, 0, message_bytes, regions[peer].address, regions[peer].rkey)
     fabric.attach(dict(enumerate(flows)))
     started = user_s()
-    fabric.run(stop_ns=LIMIT_NS, until=lambda: all(flow.sent or flow.error for flow in flows))
+    fabric.run(
+        stop_ns=LIMIT_NS,
+        until=lambda: all(flow.sent or flow.error for flow in flows),
+        attended=lambda rank: flows[rank].sent,
+    )
     seconds = user_s() - started
     for flow in flows:
         refuse(

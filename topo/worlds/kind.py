@@ -1,5 +1,6 @@
 """What a world is: its name, what it is like, and what it cannot do."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from weft.base.errors import InputError
@@ -19,6 +20,10 @@ class Wanted(Protocol):
     def pcap(self) -> bool: ...
     @property
     def trace(self) -> str: ...
+    @property
+    def cores(self) -> int: ...
+    @property
+    def faults(self) -> Sequence[Fault]: ...
 
 
 class WorldKind:
@@ -53,8 +58,13 @@ class WorldKind:
     def check_fault(self, fault: Fault, switch: str) -> None:
         """Raise InputError for a fault that the world, or this kind of switch, cannot carry out."""
 
-    def check(self, wanted: Wanted) -> None:
-        """Raise InputError for what a scenario wants, and the world, or its switches, cannot do."""
+    def check(self, wanted: Wanted, network: Topology) -> None:
+        """Raise InputError for what a scenario wants of a network, and the world, or its switches,
+        cannot do."""
+
+    def cores(self, wanted: Wanted, network: Topology) -> int:
+        """Return how many cores drive a network, of those that a scenario wants."""
+        return 1
 
 
 def untraced(switch: str) -> InputError:

@@ -65,6 +65,8 @@ class NetworkOptions:
     meanwhile; None: nobody knows whether there will be ranks."""
     payload: bool = True
     """Whether data travel with their bytes."""
+    cores: int = 1
+    """Where time is virtual: how many threads drive the network, a part each."""
     meanwhile: Callable[[], None] = lambda: None
     """What is to be done while the network comes up."""
     code: MachineCode | None = None

@@ -33,6 +33,7 @@ class FlowsOfWorkloads(FlowFamily):
     options = FlowsAsked
     fullest: Mapping[str, Any] = {"workload": GPTS[0]}
     types_itself = True
+    on_cores = True
     about_workloads = (
         "a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
         f"{', '.join(GPTS)}"

@@ -117,6 +117,8 @@ _ARRAYS = (
     "switches", "ports", "queues", "heap", "heap_positions", "depths", "loads",
 )  # fmt: skip
 """The arrays whose addresses the context has by the same names."""
+_SHARED = ("switches", "ports", "queues", "depths", "loads")
+"""Those of them that are not of the pool or of the heap."""
 
 
 def rows(kind: type[Record], count: int) -> Any:
@@ -191,6 +193,25 @@ class Memory:
         context.port_count = self.port_count
         context.priorities = self.priorities
         context.load_rows = len(self.loads)
+
+    def beside(self) -> "Memory":
+        """Return a pool, and a heap of events, of its own for the same switches, ports and queues:
+        for code that drives some of these while other code drives others."""
+        other = Memory(
+            len(self.switches), self.port_count, self.packet_count, len(self.buffers),
+            self.buffers.shape[1] - at.HEADROOM - at.SLACK, self.priorities,
+        )  # fmt: skip
+        other.follow(self)
+        return other
+
+    def follow(self, first: "Memory") -> None:
+        """Lead to what a memory that this one is beside has by now, and be as wide for programs.
+        No loads are counted."""
+        for name in _SHARED:
+            setattr(self, name, getattr(first, name))
+        for name in ("drop", "bare_bytes", "reserve"):
+            setattr(self.context, name, getattr(first.context, name))
+        self.fit(first.phv.shape[1], first.headers.shape[1] - at.SLACK)
 
     def port(self, switch: int, port: int) -> at.PortRecord:
         """Return the record of a port."""

@@ -62,8 +62,13 @@ class Emulated(WorldKind):
         if fault.needs:
             require(check_kind(switch), fault.needs)
 
-    def check(self, wanted: Wanted) -> None:
+    def check(self, wanted: Wanted, network: Topology) -> None:
         """See `WorldKind.check`."""
+        refuse(
+            wanted.cores != 1,
+            f"cores {wanted.cores}: the emulated world's processes take the cores that there are; "
+            "choose world 'simulated', or leave cores out",
+        )
         if wanted.links == "patch":
             require(check_kind(wanted.switch), ["patch links"])
         if wanted.trace and wanted.switch != "weft":

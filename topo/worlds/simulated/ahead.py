@@ -11,6 +11,7 @@ from weft.base.pages import prefetch
 from weft.switch.engine.dataplane.layout import HEAP_WIDTH, NONE, Context, Packet, PortRecord
 from weft.switch.engine.dataplane.scheduling import prefetch_lines
 from weft.switch.engine.native.compiled import int64_view
+from weft.topo.worlds.simulated.crossing import comes_from_outside
 from weft.topo.worlds.simulated.layout import HostRecord, WorldRecord, internal
 
 PACKET_BYTES = Packet.dtype.itemsize
@@ -51,6 +52,8 @@ def look_ahead(world: WorldRecord, context: Context) -> None:
 @internal
 def fetch_packets(world: WorldRecord, context: Context, port_index: int) -> None:
     """Have the rows of a port's first packets fetched, and the host that one of them reaches."""
+    if comes_from_outside(world, port_index):
+        return
     port = PortRecord(context.ports, port_index)
     for packet in (port.queue.waiting.head, port.under_way.head):
         if packet != NONE:
@@ -74,6 +77,8 @@ def fetch_host(world: WorldRecord, host: int) -> None:
 def fetch_frame(world: WorldRecord, context: Context, port_index: int) -> None:
     """Have the frame fetched that arrives at the far end of a link, and what the host there has
     for it."""
+    if comes_from_outside(world, port_index):
+        return
     port = PortRecord(context.ports, port_index)
     packet = port.under_way.head
     if packet == NONE:

@@ -4,19 +4,16 @@ It knows agents only by what `HostAgent` shows to whoever drives it, and nothing
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.datagrams import Datagrams
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.wire.headers import HEADER_ROOM_BYTES
 from weft.base.errors import RunError, refuse
-from weft.base.machine_code import bound
 from weft.switch.engine.control.port_queues import queues_told
 from weft.switch.engine.dataplane import layout as engine
 from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
@@ -25,8 +22,11 @@ from weft.switch.priority_queues import QueueChange
 from weft.topo.clos import single
 from weft.topo.network import Direction, Link, Topology
 from weft.topo.worlds.simulated import layout as at
+from weft.topo.worlds.simulated.core import Agent, Core, Idle, Watch
+from weft.topo.worlds.simulated.cut import Cut
 from weft.topo.worlds.simulated.landings import BARE_BYTES, Landings
-from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
+from weft.topo.worlds.simulated.loop import send_frame
+from weft.topo.worlds.simulated.team import Team
 from weft.topo.worlds.world import MachineCode
 
 Words = npt.NDArray[np.int64]
@@ -39,29 +39,6 @@ PAUSE_EVENTS = 50_000
 """Events between two looks at the progress."""
 STUCK_CALLS = 100_000
 """So many calls of agents at one moment mean that time does not go on by itself."""
-
-
-class Agent(Protocol):
-    """What runs on a host: a `HostAgent`, or anything around an endpoint."""
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Return the host's transport."""
-
-    @property
-    def groups(self) -> Collection[int]:
-        """Return the multicast groups that the host joins."""
-
-    @property
-    def due_ns(self) -> int | None:
-        """Return when the agent wants to be called; None means that it waits for packets."""
-
-    @property
-    def attentive(self) -> bool:
-        """Return whether the agent is called for every packet that reaches its host."""
-
-    def attend(self, batch: Datagrams, now_ns: int) -> None:
-        """Do what is due; ``batch`` has the datagram that the agent is called for."""
 
 
 def _warn_denied(topology: Topology, switch: int, priority: int, queues: int) -> None:
@@ -93,6 +70,7 @@ class Fabric:
             when they have been compiled.
         payload: whether data travel with their bytes; without, `landings` has what came where.
         headers_alone: whether the digest mixes frames' headers alone, as it does without bytes.
+        parts: how the network is cut, so that as many threads drive it; None: it is whole.
     """
 
     def __init__(
@@ -106,6 +84,7 @@ class Fabric:
         code: MachineCode | None = None,
         payload: bool = True,
         headers_alone: bool = False,
+        parts: Cut | None = None,
     ) -> None:
         self.topology = topology
         switches, hosts = len(topology.switches), len(topology.stations)
@@ -168,11 +147,6 @@ class Fabric:
             classes = topology.queue_changes if of_switch else ()
             self.dataplane.set_port(index // ports, index % ports, queue_of(link, bound, classes))
 
-        self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
-        self._received = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
-        self._received.count = 1
-        self._receiving_words = self._received.addresses.copy()
-        self._sending_words = self._sending.addresses.copy()
         self._held = np.zeros(at.HELD_ROOM, at.Held.dtype)
         self._agents: list[Agent | None] = [None] * hosts
         self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
@@ -194,9 +168,6 @@ class Fabric:
             down=self.down.ctypes.data,
             lost_packets=self.lost_packets.ctypes.data,
             lost_bytes=self.lost_bytes.ctypes.data,
-            sending=self._sending_words.ctypes.data,
-            receiving=self._receiving_words.ctypes.data,
-            received_row=self._received.data.ctypes.data,
             held=self._held.ctypes.data,
             hosts=hosts,
             host_table=table,
@@ -212,11 +183,27 @@ class Fabric:
         self.dataplane.context.bare_bytes = 0 if payload else BARE_BYTES
         while self.world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
-        self._host_calls: dict[int, Callable[[], None]] = {}
+        self._core = Core(self.world, self.dataplane.memory, path_mtu)
+        self._team: Team | None = None
+        self._owners = np.zeros(indices, np.int64)
+        """By port index, the part of the network that it is in."""
+        if parts is not None:
+            self._owners[:first_uplink] = np.repeat(parts.parts, ports)
+            for first in (first_uplink, first_uplink + hosts):
+                leaves = self._peers[first_uplink : first_uplink + hosts] // ports
+                self._owners[first : first + hosts] = np.array(parts.parts)[leaves]
+            self._team = Team(self._core, path_mtu, self._owners, self._peers, parts.window_ns)
 
-    @cached_property
-    def _run_events(self) -> Callable[[], int]:
-        return bound(run_events, self.world.location, self.dataplane.context)
+    def _core_of(self, station: int) -> Core:
+        """Return what drives a host."""
+        if self._team is None:
+            return self._core
+        return self._team.cores[int(self._owners[self.world.first_call + station])]
+
+    def now_at(self, rank: int) -> int:
+        """Return the present virtual time in ns at a host, whose agent is called: where the network
+        is cut, parts are not all as far."""
+        return self._core_of(rank).world.now_ns
 
     @property
     def now_ns(self) -> int:
@@ -278,11 +265,7 @@ class Fabric:
         due_ns = agent.due_ns
         row.due_ns = at.NEVER if due_ns is None else due_ns
         row.attentive = agent.attentive
-        call = self._host_calls.get(rank)
-        if call is None:
-            call = bound(call_host, self.world.location, self.dataplane.context, rank)
-            self._host_calls[rank] = call
-        call()
+        self._core_of(rank).call(rank)
 
     def kill(self, rank: int) -> None:
         """Stop a host at once: it sends nothing more and takes nothing in."""
@@ -316,7 +299,9 @@ class Fabric:
             self.dataplane.set_figures(*self._port_of(ends), queue_of(link, 0))
 
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
-        """Put a frame of any bytes on a link direction, behind the frame that is on it."""
+        """Put a frame of any bytes on a link direction, behind the frame that is on it. Raises
+        InputError where the network is cut."""
+        refuse(self._team, "where several cores drive a network, no frames can be put on its links")
         send_frame(
             self.dataplane.context,
             self.port_indices[ends],
@@ -327,6 +312,8 @@ class Fabric:
     def advance_to(self, time_ns: int) -> None:
         """Let time pass without an event; the next event must not be earlier."""
         self.world.now_ns = self.dataplane.now_ns = max(self.now_ns, time_ns)
+        if self._team is not None:
+            self._team.set_now(self.now_ns)
 
     def set_rules(
         self,
@@ -335,7 +322,11 @@ class Fabric:
         opcodes: npt.NDArray[np.uint8],
     ) -> None:
         """Set the rules of packet faults, which are rows of `layout.Rule`; the arrays are kept and
-        used."""
+        used. Raises InputError if there are some, and the network is cut."""
+        refuse(
+            self._team and len(rules),
+            "where several cores drive a network, faults cannot count packets",
+        )
         self._rules = (rules, places, opcodes)
         self.world.fill(
             rules=rules.ctypes.data,
@@ -350,15 +341,17 @@ class Fabric:
         *,
         stop_ns: int,
         until: Callable[[], bool] | None = None,
-        attended: Callable[[int], None] | None = None,
+        attended: Callable[[int], object] | None = None,
         pause: Callable[[], None] | None = None,
         triggered: Callable[[], None] | None = None,
     ) -> bool:
         """Go on to ``stop_ns``, included, or until ``until`` returns true after an agent was
-        called.
+        called. Where the network is cut, that may be after less than a window more.
 
         Args:
-            attended: called with an agent's rank after the agent was called.
+            attended: called with an agent's rank after the agent was called. Returns whether its
+                host has come to what ``until`` waits for: where the network is cut, the time is
+                then that of the last such call; without it, that of the last call of all.
             pause: called every so many events, for a progress bar.
             triggered: called when a rule of action TRIGGER has applied.
 
@@ -369,16 +362,32 @@ class Fabric:
             RunError: time stands still, packets multiply without end, or more frames are held by
                 faults than there is room for.
         """
-        world, context = self.world, self.dataplane.context
         self.take_code()
-        world.stop_ns = stop_ns
+        self.world.stop_ns = stop_ns
+        watch = Watch(until, attended, pause, triggered)
+        if until is not None and until():
+            reason = at.CALL
+        elif self._team is not None:
+            reason = self._team.run(stop_ns, lambda core: self._drive(core, watch))
+        else:
+            reason = self._drive(self._core, watch)
+            if reason == at.STOPPED:
+                self.world.now_ns = stop_ns
+        self.dataplane.now_ns = self.world.now_ns
+        self.dataplane.tell_denied()
+        return reason != at.IDLE
+
+    def _drive(self, core: Core, watch: Watch) -> int:
+        """Let a loop of events go on, and do what it needs; return why it goes no further: IDLE,
+        STOPPED or HALTED, or CALL if nothing is waited for any more."""
+        world = core.world
         calls, called_ns = 0, -1
-        while until is None or not until():
+        while True:
             if world.budget <= 0:
                 world.budget = PAUSE_EVENTS
-            reason = self._run_events()
+            reason = core.go_on()
+            now_ns = world.now_ns
             if reason == at.CALL:
-                now_ns = self.now_ns
                 calls = calls + 1 if now_ns == called_ns else 0
                 called_ns = now_ns
                 rank = world.host
@@ -386,35 +395,28 @@ class Fabric:
                     raise RunError(f"time stands still at {now_ns} ns: rank {rank} is always due")
                 agent = self._agents[rank]
                 if agent is not None:
-                    agent.attend(self._received, now_ns)
+                    agent.attend(core.received, now_ns)
                     self.wake(rank)
-                    if attended is not None:
-                        attended(rank)
+                    if watch.attended is None or watch.attended(rank):
+                        core.left_ns = now_ns
             elif reason == at.GROW:
-                margin = world.margin
-                packets = bool(context.free_packet_count < margin)
-                buffers = bool(context.free_buffer_count < margin)
-                if packets or buffers:
-                    self.dataplane.memory.grow(packets=packets, buffers=buffers)
+                core.grow()
                 self.landings.make_room()
             elif reason == at.PAUSE:
-                if pause is not None:
-                    pause()
+                if watch.pause is not None and core.world is self.world:
+                    watch.pause()
             elif reason == at.TRIGGERED:
                 world.triggered = 0
-                if triggered is not None:
-                    triggered()
+                if watch.triggered is not None:
+                    watch.triggered()
             elif reason == at.FAILED:
-                raise RunError(self._failure())
+                raise RunError(self._failure(core))
             elif reason == at.ENDLESS:
-                raise RunError(self.dataplane.storm(self.now_ns, MOST_PASSES))
+                raise RunError(self.dataplane.storm(now_ns, MOST_PASSES))
             else:
-                if reason == at.STOPPED:
-                    world.now_ns = stop_ns
-                self._end_turn()
-                return bool(reason == at.STOPPED)
-        self._end_turn()
-        return True
+                return reason
+            if watch.until is not None and watch.until() and core.leave():
+                return at.CALL
 
     @property
     def carries_bytes(self) -> bool:
@@ -429,12 +431,8 @@ class Fabric:
             else:
                 warnings.warn(f"a program that runs in the plain form {code}", stacklevel=2)
 
-    def _end_turn(self) -> None:
-        self.dataplane.now_ns = self.world.now_ns
-        self.dataplane.tell_denied()
-
-    def _failure(self) -> str:
-        lost = int(self.dataplane.context.no_buffer)
+    def _failure(self, core: Core) -> str:
+        lost = int(core.memory.context.no_buffer)
         held = f"faults hold more than {at.HELD_ROOM} frames at a time"
         return f"the pool had no room for {lost} frames" if lost else held
 
@@ -454,7 +452,7 @@ class Fabric:
                 for index, switch in enumerate(self.topology.switches)
             ],
             "cpu_seconds": 0.0,
-            "load_bin_ns": self.dataplane.load_bin_ns,
+            "load_bin_ns": 0 if self._team else self.dataplane.load_bin_ns,
         }
 
     def _port_statistics(self, switch: int, direction: Direction) -> dict[str, Any]:
@@ -470,7 +468,13 @@ class Fabric:
         }
 
     def _load(self, ends: tuple[str, str]) -> list[int]:
-        return self.dataplane.load_bytes(*self._port_of(ends))
+        return [] if self._team else self.dataplane.load_bytes(*self._port_of(ends))
+
+    def record_loads(self, bin_ns: int) -> None:
+        """Count from now on what links carry, in bins of time, unless the network is cut: its parts
+        would have to agree on how long bins are."""
+        if self._team is None:
+            self.dataplane.record_loads(self.now_ns, bin_ns)
 
     def _port_of(self, ends: tuple[str, str]) -> tuple[int, int]:
         """Return where a direction, given by its ends, leaves: a switch and a port."""
@@ -483,18 +487,3 @@ def prepare() -> None:
     fabric.attach({0: Idle(Endpoint(fabric.topology.hosts[0].address))})
     fabric.inject(("leaf0", "h0"), bytes(64))
     fabric.run(stop_ns=1_000_000_000)
-
-
-@dataclass(eq=False)
-class Idle:
-    """A host that does nothing by itself; its transport answers packets."""
-
-    endpoint: Endpoint
-    groups: Collection[int] = ()
-    due_ns: int | None = None
-    attentive: bool = False
-
-    def attend(self, batch: Datagrams, now_ns: int) -> None:
-        """Take the transport's events and forget them."""
-        self.endpoint.take_events(batch)
-        self.endpoint.poll()

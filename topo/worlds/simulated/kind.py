@@ -1,8 +1,10 @@
 """The simulated world as scenarios choose it; what brings networks up is loaded when one does."""
 
 from weft.base.errors import InputError, refuse
+from weft.topo.faults import Outage, PacketFault
 from weft.topo.network import Topology
 from weft.topo.worlds.kind import Wanted, WorldKind, untraced
+from weft.topo.worlds.simulated.cut import cut
 from weft.topo.worlds.world import NetworkOptions, World
 
 
@@ -33,9 +35,10 @@ class Simulated(WorldKind):
             cpu_ports=options.stands,
             code=options.code,
             payload=options.payload,
+            cores=options.cores,
         )
 
-    def check(self, wanted: Wanted) -> None:
+    def check(self, wanted: Wanted, network: Topology) -> None:
         """See `WorldKind.check`."""
         refuse(
             wanted.switch != "weft",
@@ -52,6 +55,19 @@ class Simulated(WorldKind):
         )
         if wanted.trace:
             raise untraced(wanted.trace)
+        if wanted.cores > 1:
+            cut(network, wanted.cores)
+        for fault in wanted.faults if wanted.cores > 1 else ():
+            refuse(
+                isinstance(fault, PacketFault)
+                or (isinstance(fault, Outage) and fault.after is not None),
+                f"fault {str(fault)!r} counts packets, which several cores do in no one order: "
+                "leave cores out, or let the fault begin at a time (at=)",
+            )
+
+    def cores(self, wanted: Wanted, network: Topology) -> int:
+        """See `WorldKind.cores`."""
+        return wanted.cores if cut(network, wanted.cores).window_ns else 1
 
 
 WORLD = Simulated()

@@ -85,6 +85,9 @@ class WorldRecord(Record):
     """Not 0 once a rule of action TRIGGER has applied."""
     ahead: Annotated[Words, HEAP_WIDTH]
     """The ports next in the heap for which memory has been fetched."""
+    part: int
+    """Address of the `PartRecord` where the network is cut, and this is the world of a part; 0
+    where it is whole."""
 
 
 @record
@@ -151,8 +154,96 @@ class Held(Record):
 
 HELD_ROOM = 4096
 
+
+@record
+class PartRecord(Record):
+    """The state of a part of a network that is cut (`weft.topo.worlds.simulated.parts`): whole
+    cache lines, since others read it while its thread writes."""
+
+    world: int
+    context: int
+    team: int
+    number: int
+    step: int
+    """What it does next, one of `RUNS`, `TAKES` and `CLEARS`."""
+    round: int
+    """How often it has been ready to meet the others."""
+    next_ns: int
+    """When its next event is, or NONE, as it was when it was last ready."""
+    over: int
+    """Not 0 if nothing was waited for any more then."""
+    done: int
+    """Not 0 once nothing is waited for: Python says so."""
+    sender: int
+    """The part that it takes frames of..."""
+    place: int
+    """... and the place in that one's list."""
+    wanted: int
+    """How many free packets and buffers it needs to go on."""
+    inbound: int
+    """Address of int64[port indices]: the row of `crossings` of what leaves there for this part; or
+    NONE, for what does not come from another."""
+    crossings: int
+    """Address of `Chain`[rows]: frames of other parts, in the order of their arrival."""
+    outbound: int
+    """Address of int64[port indices]: the part to which frames go from there; NONE for its own."""
+    noted: int
+    """Address of int64[port indices]: not 0 for ports that are in the lists of `outgoing`."""
+    outgoing: int
+    """Address of int64[parts, outgoing_room]: the ports from which frames are on the way to each
+    part."""
+    outgoing_room: int
+    outgoing_counts: int
+    """Address of int64[parts]."""
+    events: int
+    """Address of `LoggedEvent`[event_room]: what this part has done since all met."""
+    event_count: int
+    event_room: int
+    arrivals: int
+    """Address of `LoggedArrival`[arrival_room], in the order of the events."""
+    arrival_count: int
+    arrival_room: int
+    spare: Annotated[Words, 7]
+
+
+@record
+class TeamRecord(Record):
+    """What the parts of a network have in common."""
+
+    parts: int
+    """Address of `PartRecord`[count]."""
+    count: int
+    window_ns: int
+    stop_ns: int
+    halt: int
+    """Not 0 once all are to come back as soon as they can."""
+    merged: int
+    """Address of int64[count, 2]: how many events and arrivals of each are in the digest."""
+
+
+@record
+class LoggedEvent(Record):
+    """An event that a part has come to."""
+
+    time_ns: int
+    port_index: int
+    arrivals: int
+    """How many frames arrived by it."""
+
+
+@record
+class LoggedArrival(Record):
+    """A frame that has arrived, as the digest has it."""
+
+    direction: int
+    length: int
+    content: int
+
+
+RUNS, TAKES, CLEARS = range(3)
+
 # Why the loop came back.
-IDLE, STOPPED, CALL, GROW, PAUSE, TRIGGERED, FAILED, ENDLESS = range(8)
+IDLE, STOPPED, CALL, GROW, PAUSE, TRIGGERED, FAILED, ENDLESS, HALTED = range(9)
 
 NEVER = 1 << 62
 
@@ -163,9 +254,13 @@ STACK_BYTES = ETHERNET_BYTES + IP_BYTES + UDP_BYTES
 """What stands before a datagram in a frame."""
 
 
+COMPILED = ("ahead", "crossing", "faults", "frames", "hosts", "layout", "loop", "parts")
+"""The modules of this folder that have compiled functions, or what these are made of."""
+_HERE = Path(__file__).resolve().parent
+
 JIT = Jit(
     "simulated",
-    (*ENGINE.sources, *AGENTS.sources, *Path(__file__).resolve().parent.glob("*.py")),
+    (*ENGINE.sources, *AGENTS.sources, *(_HERE / f"{name}.py" for name in COMPILED)),
     brought=AGENTS.brought,
     error_model="numpy",
 )

@@ -20,6 +20,13 @@ from weft.switch.engine.dataplane.scheduling import first_ns, first_port, resche
 from weft.switch.engine.native.compiled import int64_view
 from weft.switch.engine.switches import MOST_PASSES
 from weft.topo.worlds.simulated.ahead import look_ahead
+from weft.topo.worlds.simulated.crossing import (
+    lacks_log,
+    lands_here,
+    note_arrival,
+    note_event,
+    note_outgoing,
+)
 from weft.topo.worlds.simulated.faults import (
     copy_of,
     first_held,
@@ -49,6 +56,7 @@ from weft.topo.worlds.simulated.layout import (
     Frame,
     Held,
     HostRecord,
+    PartRecord,
     Rule,
     WorldRecord,
     entry,
@@ -119,7 +127,11 @@ def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> in
     world.frames += 1
     direction = word_of(world, world.directions, port_index)
     mixed = header_length(data, start, length) if world.headers_alone else length
-    add_to_digest(world, now_ns, direction, length, content_hash(data, start, mixed))
+    content = content_hash(data, start, mixed)
+    if world.part:
+        note_arrival(PartRecord(world.part), direction, length, content)
+    else:
+        add_to_digest(world, now_ns, direction, length, content)
     if word_of(world, world.down, port_index):
         lose(world, context, port_index, packet)
         return NOTHING
@@ -215,6 +227,8 @@ def run_events(world_address: int, context: Context) -> int:
             return GROW
         if world.landings and lacks_landings(world):
             return GROW
+        if world.part and lacks_log(PartRecord(world.part)):
+            return GROW
         if context.ready.head != NONE:
             begin_turn(context, MOST_PASSES)
             found = arrive(world, context, take_departure(context), now_ns)
@@ -242,6 +256,8 @@ def run_events(world_address: int, context: Context) -> int:
             return STOPPED
         now_ns = max(now_ns, time_ns)
         world.now_ns = now_ns
+        if world.part:
+            note_event(PartRecord(world.part), port_index, now_ns)
         look_ahead(world, context)
         if port_index == NONE:
             found = arrive_late(world, context, now_ns)
@@ -249,7 +265,11 @@ def run_events(world_address: int, context: Context) -> int:
                 world.host = found
                 return CALL
         elif port_index < world.first_uplink:
+            if world.part and lands_here(world, context, port_index, now_ns):
+                continue
             serve_port(context, port_index, now_ns)
+            if world.part:
+                note_outgoing(world, context, port_index)
         elif port_index < world.first_call:
             serve_uplink(context, port_index, now_ns)
         else:

@@ -128,7 +128,7 @@ class SimulatedOperations:
         fabric = self._fabric
         self._started_ns = fabric.now_ns
         if load_bin_ns:
-            fabric.dataplane.record_loads(fabric.now_ns, load_bin_ns)
+            fabric.record_loads(load_bin_ns)
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
         try:
             agents = zip(self._hosts, self._participants, strict=True)
@@ -226,19 +226,20 @@ class SimulatedOperations:
     def _all_ended(self) -> bool:
         return len(self._ended) + len(self._killed) >= len(self._ranks)
 
-    def _attended(self, host: int) -> None:
+    def _attended(self, host: int) -> bool:
+        """Take what a host's agent tells; return whether the host's rank has ended by that."""
         process = self._process_at[host]
         if process >= len(self._ranks) or process in self._ended or process in self._killed:
-            return
+            return False
         if not self._participants[process].rank_agent.has_event():
-            return
+            return False
         series = self._series[process]
-        series.take(self._fabric.now_ns)
+        series.take(self._fabric.now_at(host))
         if series.ended:
             self._ended.add(process)
-        else:
-            self._fabric.wake(host)  # the next operation has begun
-            self._attended(host)
+            return True
+        self._fabric.wake(host)  # the next operation has begun
+        return self._attended(host)
 
     def _pause(self) -> None:
         if self._progress is None:

@@ -34,6 +34,7 @@ from weft.topo.faults import Fault
 from weft.topo.figures import check_link_figures
 from weft.topo.interfaces import check_path_mtu
 from weft.topo.network import Link, Topology
+from weft.topo.worlds.simulated.cut import cut
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
@@ -70,6 +71,7 @@ class SimulatedWorld(World):
         code: MachineCode | None = None,
         payload: bool = True,
         headers_alone: bool = False,
+        cores: int = 1,
     ) -> None:
         """Set up the network.
 
@@ -78,7 +80,9 @@ class SimulatedWorld(World):
         (`Topology.cpu_port`), which takes memory. With ``code``, programs that are yet to be
         compiled run at once, in the plain form, until then. Without ``payload``, lengths and places
         of data travel, and their bytes do not. The digest is then of frames' headers, which it
-        also is with ``headers_alone``.
+        also is with ``headers_alone``. With several ``cores``, as many threads drive parts of the
+        network (`weft.topo.worlds.simulated.cut`), where links between these have a delay; what
+        happens is the same.
 
         Raises InputError for what makes no sense.
         """
@@ -87,6 +91,12 @@ class SimulatedWorld(World):
             check_link_figures(link.rate_bps, link.delay_ns, link.queue_bytes, link.jitter_ns)
         for fault in faults:
             fault.check(topology)
+        made = cut(topology, cores)
+        refuse(
+            cores > 1 and not payload,
+            f"cores {cores}: what data without bytes come to is noted in one order, which parts of "
+            "a network do not have; let them travel with their bytes",
+        )
         self.topology = topology
         self.faults = tuple(faults)
         self.seed = seed
@@ -100,6 +110,7 @@ class SimulatedWorld(World):
             code=code,
             payload=payload,
             headers_alone=headers_alone,
+            parts=made if made.window_ns else None,
         )
         self._code = code
         self.controls = {
