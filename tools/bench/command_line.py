@@ -31,6 +31,10 @@ def bench(
         Place,
         typer.Option(metavar="PATH", help="simulator: UEC's htsim_uec, to be measured beside it."),
     ] = None,
+    cores: Annotated[
+        int,
+        typer.Option(metavar="N", help="simulator: how much faster N cores are than one.", min=1),
+    ] = 1,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
     from weft.experiments.runs.busyness import watched
@@ -49,6 +53,12 @@ def bench(
         from weft.tools.bench.htsim import check
 
         measure = partial(measure, program=check(Path(htsim)))
+    if cores > 1:
+        if name != "simulator":
+            raise InputError(
+                f"--cores {cores} means nothing for {name}: it is for simulator; leave it out"
+            )
+        measure = partial(module.measure_cores, cores)
     figures, busyness = watched(measure)
     figures["machine"] = busyness.to_dict()
     if as_json:

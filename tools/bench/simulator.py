@@ -7,6 +7,9 @@ time of this process, so that others on the machine matter little. It includes t
 every switch, queues, the transport with its ICRC and copies, and the trace digest; acknowledgements
 are carried, but not counted.
 
+Given a number of cores, the loop on as many is timed in place of all that, by the clock, and beside
+it on one: the same events in both.
+
 Given a program of UEC's htsim, both it and ``weft simulate`` carry the same connection matrices,
 each as a process of its own, and user time is that of the whole process. A multicast Allgather
 follows, on 1,024 ranks, with every byte verified.
@@ -57,6 +60,9 @@ time."""
 HTSIM_MATRICES = {128: 64 << 20, 1024: 8 << 20}
 """The bytes of each flow beside htsim, by hosts: two million packets."""
 HTSIM_PATHS = ("ecmp", "spray", "reps")
+CORES_HOSTS = (128, 1024)
+CORES_PAIRS = 3
+"""How often several cores are compared to one."""
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16
@@ -86,6 +92,33 @@ def measure(
     if program is not None:
         beside = [compared(program, *each) for each in matrices.items()]
     return {"permutation": networks, "allgather": allgather(ranks), "htsim": beside}
+
+
+def measure_cores(
+    cores: int, hosts: Collection[int] = CORES_HOSTS, message_bytes: int | None = None
+) -> dict[str, Any]:
+    """Return how long the loop of events takes on several cores and on one, in turn, by the clock:
+    `CORES_PAIRS` times for each number of hosts, of which the best counts."""
+    carry(16, 1 << 14, cores=min(cores, 4))  # what has to be compiled is
+    found = []
+    for size in hosts:
+        pairs = [
+            [carry(size, message_bytes, cores=each) for each in (1, cores)]
+            for _ in range(CORES_PAIRS)
+        ]
+        digests = {row["digest"] for pair in pairs for row in pair}
+        refuse(len(digests) > 1, f"{cores} cores do not what one does: {digests}", RunError)
+        one, several = (min(row["seconds"] for row in rows) for rows in zip(*pairs, strict=True))
+        found.append(
+            {
+                "hosts": size,
+                "data_packets": pairs[0][0]["data_packets"],
+                "seconds_on_one": one,
+                "seconds": several,
+                "ratios": [first["seconds"] / second["seconds"] for first, second in pairs],
+            }
+        )
+    return {"cores": cores, "pairs": found}
 
 
 def user_s(who: int = resource.RUSAGE_SELF) -> float:
@@ -174,18 +207,20 @@ def permutation(size: int, seed: int) -> list[int]:
     return [following[rank] for rank in range(size)]
 
 
-def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[str, Any]:
+def carry(
+    hosts: int, message_bytes: int | None = None, seed: int = 1, cores: int = 1
+) -> dict[str, Any]:
     """Carry a permutation on a network of so many hosts. Raises RunError if data is wrong.
 
     ``data_packets`` counts the packets of messages, each once when it is delivered end to end;
     neither acknowledgements nor what was sent again is among them. ``hops`` counts all frames that
     crossed a link. ``user_seconds`` are those of the loop of events alone, ``whole_user_seconds``
-    those of all, but for the interpreter's own start.
+    those of all, but for the interpreter's own start; ``seconds`` are the loop's by the clock.
     """
     began = user_s()
     message_bytes = message_bytes or message_bytes_on(hosts)
     topology = clos(hosts)
-    world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU)
+    world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU, cores=cores)
     fabric = world.fabric
     with Controller(topology, world.switch_addresses, featured_program()) as owner:
         owner.apply(fabric_plan(owner.names, topology, seed=seed, wants={"multicast": []}))
@@ -207,13 +242,13 @@ def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[s
         source = flow.endpoint.register(data)
         pair.post_write(source, 0, message_bytes, regions[peer].address, regions[peer].rkey)
     fabric.attach(dict(enumerate(flows)))
-    started = user_s()
+    started, started_s = user_s(), time.perf_counter()
     fabric.run(
         stop_ns=LIMIT_NS,
         until=lambda: all(flow.sent or flow.error for flow in flows),
         attended=lambda rank: flows[rank].sent,
     )
-    seconds = user_s() - started
+    seconds, clock_s = user_s() - started, time.perf_counter() - started_s
     for flow in flows:
         refuse(
             flow.error or not flow.sent,
@@ -229,6 +264,7 @@ def carry(hosts: int, message_bytes: int | None = None, seed: int = 1) -> dict[s
         "data_packets": packets,
         "hops": hops,
         "user_seconds": seconds,
+        "seconds": clock_s,
         "whole_user_seconds": user_s() - began,
         "packets_per_s": packets / max(seconds, 1e-6),
         "ns_per_hop": seconds * 1e9 / hops,

@@ -24,6 +24,7 @@ class Collectives(Family):
 
     name = "collectives"
     position = 0
+    on_cores = True
 
     def algorithms(self) -> Mapping[str, tuple[str, ...]]:
         return algorithms()

@@ -23,6 +23,7 @@ class Interleaving(Family):
 
     name = FSDP
     position = 1
+    on_cores = True
     options = InterleavingAsked
     repeats = False
     fills_links = True

@@ -254,4 +254,4 @@ def meet_others(address: int) -> int:
     clear(part, team)
     part.step = RUNS
     part.wanted = 0
-    return begin_window(part, team)  # type: ignore[no-any-return]
+    return begin_window(part, team)
