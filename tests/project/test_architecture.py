@@ -106,6 +106,7 @@ switches, and which no planner asks for."""
 
 WITH_THREADS = {
     ("base/deferred.py", "threading"),
+    ("topo/worlds/simulated/team.py", "threading.Thread"),
     ("topo/worlds/simulated/team.py", "threading"),
 }  # fmt: skip
 """numba is imported once, whichever thread of a process wants it first. And what several threads do

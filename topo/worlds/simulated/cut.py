@@ -31,6 +31,8 @@ def cut(topology: Topology, cores: int) -> Cut:
     Raises InputError for more cores than there are switches with hosts, for a host at switches of
     two parts, and for links between parts whose delays vary.
     """
+    if cores == 1:
+        return Cut((0,) * len(topology.switches), 1, 0)
     numbers = {switch.name: number for number, switch in enumerate(topology.switches)}
     below = Counter(
         numbers[end]
@@ -38,13 +40,12 @@ def cut(topology: Topology, cores: int) -> Cut:
         for end, other in (link.ends, link.ends[::-1])
         if end in numbers and other not in numbers
     )
+    most = max(len(below), 1)
     refuse(
-        cores > max(len(below), 1),
-        f"cores {cores}: the network is cut between switches with hosts, of which there are "
-        f"{len(below)}: choose 1 to {max(len(below), 1)}",
+        not 1 <= cores <= most,
+        f"cores {cores}: the network is cut between switches with hosts, and {most} of these can "
+        f"be parted: choose 1 to {most}",
     )
-    if cores == 1:
-        return Cut((0,) * len(numbers), 1, 0)
     neighbours: dict[int, list[int]] = {number: [] for number in numbers.values()}
     for link in topology.links:
         if all(end in numbers for end in link.ends):

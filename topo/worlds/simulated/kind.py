@@ -58,12 +58,12 @@ class Simulated(WorldKind):
         if wanted.cores > 1:
             cut(network, wanted.cores)
         for fault in wanted.faults if wanted.cores > 1 else ():
-            refuse(
-                isinstance(fault, PacketFault)
-                or (isinstance(fault, Outage) and fault.after is not None),
-                f"fault {str(fault)!r} counts packets, which several cores do in no one order: "
-                "leave cores out, or let the fault begin at a time (at=)",
-            )
+            counted = isinstance(fault, Outage) and fault.after is not None
+            if counted or isinstance(fault, PacketFault):
+                raise InputError(
+                    f"fault {str(fault)!r} counts packets, which several cores do in no one "
+                    "order: leave cores out, or let the fault begin at a time (at=)"
+                )
 
     def cores(self, wanted: Wanted, network: Topology) -> int:
         """See `WorldKind.cores`."""
