@@ -271,7 +271,7 @@ def _through_switches(trial: Trial) -> str:
     directions = [each.ends for each in topology.directions]
 
     def look(_progress: SimulatedProgress) -> None:
-        for batch in (fabric._sending, fabric._received):
+        for batch in (fabric.core.sending, fabric.core.received):
             if batch.length[0] > 12:
                 forger.see(first_of(batch))
         if forger.seen:

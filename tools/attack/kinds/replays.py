@@ -190,7 +190,7 @@ def _rogue(fabric: Any, memory: Memory, random: Random, often: float) -> Iterato
 
     def look() -> None:
         nonlocal steps
-        for batch in (fabric._sending, fabric._received):
+        for batch in (fabric.core.sending, fabric.core.received):
             if batch.length[0] > 12:
                 memory.see(first_of(batch))
         steps += 1

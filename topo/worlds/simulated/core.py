@@ -70,12 +70,12 @@ class Core:
     def __init__(self, world: WorldRecord, memory: Memory, path_mtu: int) -> None:
         self.world = world
         self.memory = memory
-        self.received, self._sending = (
+        self.received, self.sending = (
             Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES) for _ in range(2)
         )
         """The datagram that an agent is called for, and room for one that a host sends."""
         self.received.count = 1
-        self._addresses = [each.addresses.copy() for each in (self._sending, self.received)]
+        self._addresses = [each.addresses.copy() for each in (self.sending, self.received)]
         sending, receiving = (each.ctypes.data for each in self._addresses)
         world.fill(
             sending=sending, receiving=receiving, received_row=self.received.data.ctypes.data

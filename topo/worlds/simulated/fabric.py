@@ -183,7 +183,8 @@ class Fabric:
         self.dataplane.context.bare_bytes = 0 if payload else BARE_BYTES
         while self.world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
-        self._core = Core(self.world, self.dataplane.memory, path_mtu)
+        self.core = Core(self.world, self.dataplane.memory, path_mtu)
+        """What drives the network, or its first part."""
         self._team: Team | None = None
         self._owners = np.zeros(indices, np.int64)
         """By port index, the part of the network that it is in."""
@@ -192,12 +193,12 @@ class Fabric:
             for first in (first_uplink, first_uplink + hosts):
                 leaves = self._peers[first_uplink : first_uplink + hosts] // ports
                 self._owners[first : first + hosts] = np.array(parts.parts)[leaves]
-            self._team = Team(self._core, path_mtu, self._owners, self._peers, parts.window_ns)
+            self._team = Team(self.core, path_mtu, self._owners, self._peers, parts.window_ns)
 
     def _core_of(self, station: int) -> Core:
         """Return what drives a host."""
         if self._team is None:
-            return self._core
+            return self.core
         return self._team.cores[int(self._owners[self.world.first_call + station])]
 
     def now_at(self, rank: int) -> int:
@@ -370,7 +371,7 @@ class Fabric:
         elif self._team is not None:
             reason = self._team.run(stop_ns, lambda core: self._drive(core, watch))
         else:
-            reason = self._drive(self._core, watch)
+            reason = self._drive(self.core, watch)
             if reason == at.STOPPED:
                 self.world.now_ns = stop_ns
         self.dataplane.now_ns = self.world.now_ns
