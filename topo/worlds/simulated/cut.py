@@ -42,7 +42,7 @@ def cut(topology: Topology, cores: int) -> Cut:
     )
     most = max(len(below), 1)
     refuse(
-        not 1 <= cores <= most,
+        cores < 1 or cores > most,
         f"cores {cores}: the network is cut between switches with hosts, and {most} of these can "
         f"be parted: choose 1 to {most}",
     )
