@@ -24,6 +24,7 @@ from tests.support.psa_sentences import (
     page,
     switch,
 )
+from tests.support.random_psa import RandomSwitch, checked, compiled_text
 
 from weft.switch.commands.stf import load_program
 from weft.switch.compiler import CompileError, compile_program
@@ -74,6 +75,34 @@ def test_psa_switch_sends_the_same(text: str, tmp_path: Path) -> None:
     )
     assert (
         Counter((port, data.hex()) for port, frames in found.items() for data in frames) == wanted
+    )
+
+
+@pytest.mark.parametrize("seed", [7, 8, 9, 10])
+def test_a_random_program_is_the_same_to_the_interpreter(seed: int, tmp_path: Path) -> None:
+    assert checked(seed, tmp_path) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 8])
+def test_a_random_program_is_the_same_in_compiled_form(seed: int, tmp_path: Path) -> None:
+    assert checked(seed, tmp_path, compiled=True) == ""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_random_program_does_what_it_does_on_psa_switch(seed: int, tmp_path: Path) -> None:
+    require_bmv2("psa_switch")
+    random = RandomSwitch(seed, tame=True)
+    text = compiled_text(random, tmp_path)
+    dataplane, control = switch(text)
+    wanted = Counter(each for frame in random.frames for each in sent(dataplane, frame))
+    del control
+    arrivals = {IN_PORT: list(enumerate(random.frames))}
+    found = run_bmv2(
+        tmp_path, text, arrivals, wanted.total(), COMMANDS, range(PORTS), target="psa_switch"
+    )
+    assert (
+        Counter((port, data.hex()) for port, data_of in found.items() for data in data_of) == wanted
     )
 
 

@@ -14,6 +14,8 @@ from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.server import P4RuntimeServer, serve
 
+PSA_EXTERNS = Path(__file__).resolve().parents[2] / "stf" / "psa" / "externs.p4"
+
 pytest_plugins = ["tests.support.p4runtime_fixtures"]
 
 
@@ -215,6 +217,64 @@ def script_notices(sh: Shell, dataplane: Dataplane, device: Device) -> None:
         read.cir, read.pburst
     """)
     assert rates == (1, 4)
+
+
+def test_a_program_for_psa(tmp_path: Path) -> None:
+    files = compiled(PSA_EXTERNS)
+    dataplane = make_dataplane()
+    server = serve(dataplane.control(0, "leaf0"), 1, f"unix:{tmp_path}/leaf0.sock")
+    try:
+        shell = Shell(server.address, 1, str(files.p4info), str(files.json))
+        try:
+            script_psa(shell, dataplane)
+        finally:
+            shell.close()
+    finally:
+        server.stop()
+
+
+def script_psa(sh: Shell, dataplane: Dataplane) -> None:
+    """What a user of the shell does with a program for PSA; ports have 32 bits there."""
+    sh("""
+        entry = TableEntry("In.counted")(action="In.forward")
+        entry.match["hdr.ethernet.dst"] = "0a:00:00:00:00:00/8"
+        entry.action["port"] = "3"
+        entry.insert()
+        member = ActionProfileMember("In.ways")(member_id=1, action="In.answer")
+        member.action["value"] = "0x12345678"
+        member.action["port"] = "4"
+        member.insert()
+        led = TableEntry("In.profiled")
+        led.match["hdr.ethernet.src"] = "bb:bb:bb:bb:bb:bb"
+        led.member_id = 1
+        led.insert()
+        group = MulticastGroupEntry(1)
+        group.add(2, 1).add(3, 1)
+        group.insert()
+        session = CloneSessionEntry(5)
+        session.add(2, 1)
+        session.insert()
+    """)
+
+    def frame(what: int) -> bytes:
+        return bytes.fromhex(f"0a{what:010x}bbbbbbbbbbbb0800{what:02x}") + bytes(8)
+
+    dataplane.receive(0, 1, [frame(1), frame(9)], 1000)
+    sent = [(one.port, one.frame) for one in dataplane.transmit(10**9)]
+    assert [port for port, _ in sent] == [3, 4]
+    assert bytes.fromhex("12345678") in sent[1][1]
+    packets, cell = sh("""
+        entry.counter_data  # asks for the counter
+        (read,) = entry.read()
+        arrivals = CounterEntry("In.arrivals")
+        arrivals.index = 9
+        (cell,) = arrivals.read()
+        read.counter_data.packet_count, cell.packet_count
+    """)
+    assert (packets, cell) == (1, 1)
+    assert sh('[one.member_id for one in TableEntry("In.profiled").read()]') == [1]
+    assert sh("len(list(MulticastGroupEntry(1).read()))") == 1
+    assert sh("len(list(CloneSessionEntry(0).read()))") == 1
 
 
 def test_api_version(sh: Shell) -> None:
