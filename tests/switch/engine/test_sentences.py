@@ -22,6 +22,7 @@ from tests.support.sentences import (
 )
 
 from weft.switch.commands.stf import load_program
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
 from weft.switch.engine.control.state import SwitchControl
 from weft.switch.engine.switches import Dataplane, Queue
 
@@ -81,6 +82,37 @@ def test_timestamps_and_depths_are_those_of_the_queue(text: str) -> None:
         [500, 500, 500, 0], [500, 510, 500, 10], [500, 520, 500, 20],
     ]  # fmt: skip
     assert [(one[12], one[3]) for one in told] == [(0, 0), (0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("case", "ports"),
+    [(13, [3, 3, 4]), (42, [3, 4, 4])],
+    ids=["ingress", "egress"],
+)
+def test_a_session_that_changes_counts_where_packets_are_cloned_from_then_on(
+    text: str, case: int, ports: list[int]
+) -> None:
+    frame = bytes([case]) + bytes(99)
+    dataplane, control = switch(text, Queue(8 * len(frame) * 10**5))  # 10 microseconds each
+    dataplane.receive(0, IN_PORT, [frame] * 2, 0)  # egress has the first one, the second one waits
+    control.modify_replication(CloneSession(3, (Replica(4, 0),)))
+    control.publish()
+    dataplane.receive(0, IN_PORT, [frame], 0)
+    left = dataplane.transmit(100 * MICROSECOND)
+    assert sorted(one.port for one in left if one.port != 1) == ports
+    assert [one.port for one in left].count(1) == 3
+
+
+def test_a_group_that_changes_leaves_the_copies_that_wait_as_they_are(text: str) -> None:
+    frame = bytes([12]) + bytes(99)
+    dataplane, control = switch(text, Queue(8 * len(frame) * 10**5))
+    dataplane.receive(0, IN_PORT, [frame] * 2, 0)
+    control.delete_replication(MulticastGroup, 7)
+    control.publish()
+    dataplane.receive(0, IN_PORT, [frame], 0)
+    left = dataplane.transmit(100 * MICROSECOND)
+    assert sorted(one.port for one in left) == [2, 2, 3, 3]
+    assert dataplane.context.free_packet_count == 64
 
 
 def test_the_page_lists_the_sentences_and_all_tests_that_it_names_are_there() -> None:

@@ -81,11 +81,12 @@ control In(
     Hash<bit<16>>(PSA_HashAlgorithm_t.IDENTITY) same;
     bit<8> told;
     apply {
-        bit<8> op = hdr.first.op;
+        bit<8> op = hdr.first.isValid() ? hdr.first.op : 255;
         bool fresh = istd.packet_path == PSA_PacketPath_t.NORMAL;
-        if (istd.parser_error == error.PacketTooShort) {
+        if (!hdr.first.isValid()) {
             hdr.first.setValid();
-            if (hdr.first.op != 31) { op = 255; hdr.first.op = 255; }
+            hdr.first.op = 255;
+            hdr.first.value = 0;
         }
         told = number_of(istd.parser_error);
         hdr.first.in_error = told;

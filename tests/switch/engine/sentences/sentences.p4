@@ -88,7 +88,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
         default_action = NoAction();
     }
     apply {
-        bit<8> op = hdr.first.op;
+        bit<8> op = hdr.first.isValid() ? hdr.first.op : 0xff;
         bit<32> instance = standard_metadata.instance_type;
         hdr.first.in_type = (bit<8>)instance;
         hdr.first.in_length = (bit<16>)standard_metadata.packet_length;
@@ -205,6 +205,19 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
         } else if (op == 28) {
             standard_metadata.mcast_grp = 7;
             clone(CloneType.I2E, 3);
+        } else if ((op == 81 || op == 88 || op == 89 || op == 93) && instance == 0) {
+            standard_metadata.mcast_grp = 7;
+        } else if ((op == 82 || op == 84 || op == 92) && instance == 0) {
+            clone(CloneType.I2E, 3);
+        } else if (op == 86 && instance == 0 || op == 87 && instance == 4) {
+            resubmit_preserving_field_list(1);
+        } else if ((op == 90 || op == 91) && instance == 0) {
+            truncate(14);
+        } else if (op == 95 && instance == 0) {
+            clone(CloneType.I2E, 3);
+            resubmit_preserving_field_list(1);
+        } else if (op == 95) {
+            clone(CloneType.I2E, 4);
         }
     }
 }
@@ -283,6 +296,24 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t stan
             meta.lost = 0x56;
             recirculate_preserving_field_list(1);
             recirculate_preserving_field_list(2);
+        } else if (op == 81 && standard_metadata.egress_rid == 1 || op == 82 && instance == 1
+                   || op == 83 && instance == 2 || op == 86 && hdr.first.in_type == 6
+                   || op == 87 && hdr.first.in_type == 0 || op == 90 && fresh) {
+            recirculate_preserving_field_list(1);
+        } else if ((op == 83 || op == 91) && fresh) {
+            clone(CloneType.E2E, 3);
+        } else if (op == 84 && instance == 1 || op == 89 && instance == 5) {
+            clone(CloneType.E2E, 4);
+        } else if (op == 85 && hdr.first.told < 2 && hdr.first.in_type == 0) {
+            hdr.first.told = hdr.first.told + 1;
+            clone(CloneType.E2E, 3);
+        } else if (op == 88 && standard_metadata.egress_rid == 2) {
+            mark_to_drop(standard_metadata);
+        } else if (op == 92 && instance == 1 || op == 93 && standard_metadata.egress_rid == 1) {
+            truncate(15);
+        } else if (op == 96 && fresh) {
+            clone(CloneType.E2E, 6);
+            mark_to_drop(standard_metadata);
         }
     }
 }
