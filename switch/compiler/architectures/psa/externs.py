@@ -13,6 +13,7 @@ from weft.switch.compiler.architectures.psa.deparsers import EMIT
 from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers
 from weft.switch.compiler.lower.externs import ExternCall, ExternLowering, ExternObject
 from weft.switch.compiler.lower.lists import emitted_headers
+from weft.switch.compiler.lower.registers import cell_width, fits_cell, packed, unpacked
 from weft.switch.compiler.lower.storage import (
     Composite,
     ExternInstance,
@@ -22,10 +23,7 @@ from weft.switch.compiler.lower.storage import (
 )
 from weft.switch.compiler.types import (
     BitType,
-    EnumType,
-    IntType,
     Type,
-    base_type,
     scalar_width,
 )
 
@@ -111,10 +109,7 @@ class PortableExterns(ExternLowering):
             ("Meter", "execute"): self._execute,
             ("DirectMeter", "execute"): self._read_meter,
             ("Register", "read"): self._read_register,
-            ("Register", "write"): lambda call, base: do(
-                "register_write", ir.Reference("register_array", base.name),
-                call.number("index"), call.number("value"),
-            ),
+            ("Register", "write"): self._write_register,
             ("Random", "read"): self._random,
             ("Hash", "get_hash"): self._hash,
             ("Digest", "pack"): self._pack,
@@ -216,8 +211,9 @@ class PortableExterns(ExternLowering):
         content, names = made.kind.arguments[0], [item.name for item in made.target.parameters]
         register = ir.LoweredRegister(*made.common, made.size(), content)
         made.fail_if(
-            not isinstance(base_type(content), (BitType, IntType, EnumType)),
-            f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum (BMv2)",
+            not fits_cell(content),
+            f"not supported: a register of {content}; it holds numbers, bool, enums, and structs, "
+            "tuples and arrays of those",
         )
         made.fail_if(
             "initial_value" in names
@@ -302,11 +298,19 @@ class PortableExterns(ExternLowering):
         return colour
 
     def _read_register(self, call: ExternCall, base: ExternInstance) -> LoweredValue:
-        index, result = call.number("index"), self._result(call)
-        self.writer.do(
-            "register_read", result.field, ir.Reference("register_array", base.name), index
-        )
-        return result
+        kind, index = call.target.returns, call.number("index")
+        one = scalar_width(kind) is not None
+        place = self.writer.temporary_field(kind if one else BitType(cell_width(kind)), "cell")
+        array = ir.Reference("register_array", base.name)
+        self.writer.do("register_read", place.field, array, index)
+        return place if one else unpacked(place.field, kind)
+
+    def _write_register(self, call: ExternCall, base: ExternInstance) -> None:
+        index = call.number("index")
+        items = self.expressions.numbers(call.target.argument("value"), call.env)
+        number = items[0][0] if len(items) == 1 else packed(items)
+        array = ir.Reference("register_array", base.name)
+        self.writer.do("register_write", array, index, number)
 
     def _random(self, call: ExternCall, base: ExternInstance) -> LoweredValue:
         bounds, result = base.object, self._result(call)

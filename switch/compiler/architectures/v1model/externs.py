@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import control_name
-from weft.switch.compiler.architectures.v1model.registers import (
+from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers
+from weft.switch.compiler.lower.externs import ExternCall, ExternLowering, ExternObject
+from weft.switch.compiler.lower.registers import (
     cell_width,
     fits_cell,
     packed,
     unpacked,
 )
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers
-from weft.switch.compiler.lower.externs import ExternCall, ExternLowering, ExternObject
 from weft.switch.compiler.lower.storage import ExternInstance, FieldPlace, Place
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (

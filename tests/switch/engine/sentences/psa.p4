@@ -23,6 +23,7 @@ header more_t { bit<8> last; bit<8> value; }
 
 struct headers_t { first_t first; added_t added; more_t[2] more; }
 struct metadata_t { bit<16> kept; }
+struct pair_t { bit<8> one; bit<16> other; }
 struct kept_t { bit<16> kept; }
 struct empty_t {}
 
@@ -77,6 +78,7 @@ control In(
     Counter<bit<32>, bit<16>>(4, PSA_CounterType_t.PACKETS) seen;
     Meter<bit<16>>(4, PSA_MeterType_t.PACKETS) pace;
     Register<bit<16>, bit<16>>(4) cells;
+    Register<pair_t, bit<16>>(4) pairs;
     Random<bit<16>>(7, 7) seven;
     Hash<bit<16>>(PSA_HashAlgorithm_t.IDENTITY) same;
     bit<8> told;
@@ -167,6 +169,11 @@ control In(
             send_to_port(ostd, (PortId_t) 1);
         } else if (op == 42) {
             hdr.first.value = seven.read();
+            send_to_port(ostd, (PortId_t) 1);
+        } else if (op == 44) {
+            pairs.write(2, { 0x12, 0x3456 });
+            pair_t pair = pairs.read(2);
+            hdr.first.value = pair.other ^ (bit<16>) pair.one;
             send_to_port(ostd, (PortId_t) 1);
         } else if (op == 43) {
             hdr.first.value = same.get_hash(16w100, hdr.first.value, 16w10);
