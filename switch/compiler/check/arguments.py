@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
-from weft.switch.compiler.check.type_rules import inferred_problem
+from weft.switch.compiler.check.type_rules import inferred_problem, method_return_problem
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
+    DONT_CARE,
     Bindings,
     BlockTypeType,
+    DontCareType,
+    ExternType,
     IntegerType,
     PackageTypeType,
     TupleType,
@@ -65,7 +68,7 @@ class ArgumentChecker(ExpressionUser):
         ):
             signature = self.signatures[id(declaration.constructor_parameters)]
         target.parameters = signature.parameters
-        self._explicit_types(node, signature, target, scope)
+        left_open = self._explicit_types(node, signature, target, scope)
         given = self._match(node, target)
         given_optional = any(map(is_optional, signature.parameters))
         checked: dict[str, syntax.Expression] = {}
@@ -75,6 +78,8 @@ class ArgumentChecker(ExpressionUser):
                 checked[parameter.name] = self._check_argument(
                     argument.value, formal, target.bindings, scope
                 )
+        for variable in left_open:
+            target.bindings.setdefault(variable, DONT_CARE)
         if expected is not None:
             unify(signature.returns, expected, dict(target.bindings))
         for parameter, formal in zip(signature.parameters, signature.types, strict=True):
@@ -105,7 +110,8 @@ class ArgumentChecker(ExpressionUser):
             target.arguments.append(value)
         target.returns = substitute(signature.returns, target.bindings)
         self.reporter.fail_if(
-            isinstance(target.returns, TypeVariable) and target.returns in signature.variables,
+            (isinstance(target.returns, TypeVariable) and target.returns in signature.variables)
+            or isinstance(target.returns, DontCareType),
             node.span,
             f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
         )
@@ -116,6 +122,28 @@ class ArgumentChecker(ExpressionUser):
             f"cannot infer <{', '.join(unbound)}> of '{target.name}': write {target.name}<T>(...)",
         )
         return target
+
+    def specialized_problem(self, kind: Type) -> str:
+        """Return what the type arguments make wrong in an extern, or in a type of parsers or
+        controls; empty if nothing is."""
+        if not isinstance(kind, (ExternType, BlockTypeType)) or not kind.arguments:
+            return ""
+        declaration = kind.declaration
+        variables = self.signatures[id(declaration)].variables
+        bindings: Bindings = dict(zip(variables, kind.arguments, strict=False))
+        own = declaration.methods if isinstance(declaration, syntax.ExternObject) else [declaration]
+        for item in own:
+            signature = self.signatures[id(item)]
+            for parameter, formal in zip(signature.parameters, signature.types, strict=True):
+                problem = has_variables(formal) and inferred_problem(
+                    parameter, substitute(formal, bindings)
+                )
+                if problem:
+                    return f"{kind} cannot be: '{item.name}' has {problem}"
+            given = substitute(signature.returns, bindings)
+            if has_variables(signature.returns) and method_return_problem(given):
+                return f"{kind} cannot be: '{item.name}' would give a {given}"
+        return ""
 
     def _check_inferred(
         self, node: syntax.CallExpression, parameter: syntax.Parameter, kind: Type, target: Target
@@ -139,7 +167,9 @@ class ArgumentChecker(ExpressionUser):
 
     def _explicit_types(
         self, node: syntax.CallExpression, signature: Signature, target: Target, scope: Scope
-    ) -> None:
+    ) -> list[TypeVariable]:
+        """Bind the type arguments that are given; return what ``_`` leaves to be inferred."""
+        left_open: list[TypeVariable] = []
         if node.type_arguments:
             own = [item for item in signature.variables if item not in target.bindings]
             self.reporter.fail_if(
@@ -149,9 +179,12 @@ class ArgumentChecker(ExpressionUser):
                 f"not {len(node.type_arguments)}",
             )
             for variable, reference in zip(own, node.type_arguments, strict=True):
-                target.bindings[variable] = self.expressions.types.argument(
-                    reference, scope, wild=True
-                )
+                kind = self.expressions.types.argument(reference, scope, wild=True)
+                if kind == DONT_CARE:
+                    left_open.append(variable)
+                else:
+                    target.bindings[variable] = kind
+        return left_open
 
     def _match(self, node: syntax.CallExpression, target: Target) -> dict[str, syntax.Argument]:
         """Return the arguments by the names of the parameters that they go to."""

@@ -11,7 +11,7 @@ from weft.switch.compiler.check.arguments import ArgumentChecker, Signature, is_
 from weft.switch.compiler.check.core_externs import check_core_call
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Overloads, Scope, TypeEntry, closest
-from weft.switch.compiler.check.type_rules import has_unsized, inferred_problem
+from weft.switch.compiler.check.type_rules import has_unsized
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import Target, type_of
@@ -334,29 +334,14 @@ class CallChecker(ExpressionUser):
         target = Target("constructor", kind.name, declaration, bindings=explicit)
         node.target = self.arguments.bind(node, target, scope, None, constructor=True)
         node.type = substitute(kind, node.target.bindings)
-        if isinstance(node.type, ExternType) and variables:
-            self._check_methods(node, node.type, node.target.bindings)
+        problem = self.arguments.specialized_problem(node.type)
+        self.reporter.fail_if(problem, node.span, problem)
         unbound = [item.name for item in variables if item not in node.target.bindings]
         self.reporter.fail_if(
             isinstance(kind, ExternType) and unbound,
             node.span,
             f"{kind.name} needs type arguments for <{', '.join(unbound)}>",
         )
-
-    def _check_methods(
-        self, node: syntax.CallExpression, kind: ExternType, bindings: Bindings
-    ) -> None:
-        """Report an error if a parameter of a method cannot have the type that an extern's type
-        arguments give it."""
-        for method in kind.declaration.methods:
-            signature = self.arguments.signatures[id(method)]
-            for parameter, formal in zip(signature.parameters, signature.types, strict=True):
-                problem = has_variables(formal) and inferred_problem(
-                    parameter, substitute(formal, bindings)
-                )
-                self.reporter.fail_if(
-                    problem, node.span, f"{kind} cannot be: '{method.name}' has {problem}"
-                )
 
     def _check_action_data(self, target: Target) -> None:
         """Report an error for what an entry or default action gives to a parameter without a

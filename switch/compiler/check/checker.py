@@ -18,7 +18,12 @@ from weft.switch.compiler.check.parsers import ParserChecker
 from weft.switch.compiler.check.scope import CheckContext, Overloads, Scope, TypeEntry, with_types
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
-from weft.switch.compiler.check.type_rules import alias_problem, parameter_problem, return_problem
+from weft.switch.compiler.check.type_rules import (
+    alias_problem,
+    method_return_problem,
+    parameter_problem,
+    return_problem,
+)
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
@@ -199,7 +204,9 @@ class Checker:
         for item in parameters:
             self.expressions.annotations(item, scope)
             item.type = self.expressions.types.resolve(item.reference, scope, wild=of == "package")
-            problem = parameter_problem(item, item.type, of)
+            problem = parameter_problem(item, item.type, of) or self.arguments.specialized_problem(
+                item.type
+            )
             self.reporter.error_if(problem, item.span, problem)
             if item.default is not None:
                 item.default = self._default_value(item, item.default, scope)
@@ -303,7 +310,12 @@ class Checker:
                 method, method.prototype.type_parameters, inner
             )
             of = "extern constructor" if method.is_constructor else "extern"
-            self._prototype(method, method.prototype, place, own, of)
+            returns = self._prototype(method, method.prototype, place, own, of)
+            self.reporter.error_if(
+                not return_problem(returns) and method_return_problem(returns),
+                method.span,
+                f"a method of an extern does not give a value of type {returns}",
+            )
             self.reporter.error_if(
                 method.name == node.name and not method.is_constructor,
                 method.name_span,

@@ -11,6 +11,7 @@ from weft.switch.compiler.types import (
     IntegerType,
     IntType,
     InvalidHeaderType,
+    ListType,
     RecordType,
     SerializableEnumType,
     StackType,
@@ -96,7 +97,9 @@ class Coercer:
         match node.type:
             case InvalidHeaderType():
                 return is_header(bare) or is_union(bare)
-            case TupleType() if isinstance(node, syntax.ListExpression):
+            case TupleType() if isinstance(node, syntax.ListExpression) and not isinstance(
+                bare, ListType
+            ):
                 wanted = written_types(bare, len(node.items))
                 if wanted is None or len(wanted) != len(node.items):
                     return False

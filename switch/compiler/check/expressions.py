@@ -205,6 +205,8 @@ class ExpressionChecker:
                 isinstance(item, syntax.Dots), item.span, "'...' can only be the last in a list"
             )
         bare = resolved(expected) if expected is not None else None
+        if isinstance(bare, ListType) and not node.is_list:
+            bare = None  # a tuple, which is none
         types = None if bare is None else written_types(bare, len(node.items))
         wanted: list[Type | None] = [None] * len(node.items) if types is None else [*types]
         if len(wanted) != len(node.items):

@@ -20,6 +20,7 @@ from weft.switch.compiler.types import (
     BoolType,
     IntegerType,
     IntType,
+    ListType,
     MatchKindType,
     NewType,
     SerializableEnumType,
@@ -34,6 +35,10 @@ from weft.switch.compiler.types import (
 )
 
 _COMPARISONS = ("<", ">", "<=", ">=")
+_CAST_TO_THEMSELVES = (
+    BitType, BoolType, IntType, IntegerType, NewType, SerializableEnumType, StructType,
+)  # fmt: skip
+"""The types of which a value may be cast to its own."""
 _BITWISE = ("&", "|", "^")
 
 
@@ -307,6 +312,8 @@ class OperationChecker:
         composite = isinstance(
             node.operand, (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
         )
+        if isinstance(node.operand, syntax.ListExpression):
+            node.operand.is_list = isinstance(resolved(target), ListType)
         node.operand = self.check(node.operand, scope, target if composite else None)
         source = type_of(node.operand)
         self.reporter.fail_if(
@@ -336,7 +343,7 @@ class OperationChecker:
 def _castable(source: Type, target: Type) -> bool:
     """Return whether a cast is allowed (specification, section "Explicit casts")."""
     if source == target:
-        return scalar_width(target) is not None or isinstance(target, (StructType, IntegerType))
+        return isinstance(target, _CAST_TO_THEMSELVES)
     if isinstance(target, NewType) and isinstance(source, IntegerType):
         return _castable(source, resolved(target))
     if isinstance(source, NewType) or isinstance(target, NewType):

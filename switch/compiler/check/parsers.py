@@ -13,16 +13,19 @@ from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
     BoolType,
+    EnumType,
+    IntegerType,
     IntType,
+    NewType,
+    SerializableEnumType,
     SetType,
     StructType,
     TupleType,
     Type,
-    VarbitType,
+    TypeVariable,
     base_type,
     member_types,
     resolved,
-    scalar_width,
 )
 
 
@@ -86,7 +89,7 @@ def check_keyset(
                 "mismatch",
             )
         case _:
-            node = expressions.check(node, scope, kind)
+            node = _single_value(expressions, node, scope, kind)
             parts = [node]
     for part in parts:
         reporter.fail_if(
@@ -95,6 +98,24 @@ def check_keyset(
             "this must be known at compile time",
         )
     return node
+
+
+def _single_value(
+    expressions: ExpressionChecker, node: syntax.Expression, scope: Scope, kind: Type
+) -> syntax.Expression:
+    """Check a value that is matched with one of a type. An enum is matched with numbers as its
+    underlying type; a type that ``type`` makes is matched with none."""
+    if not isinstance(kind, (NewType, SerializableEnumType)):
+        return expressions.check(node, scope, kind)
+    node = expressions.check(node, scope)
+    source = type_of(node)
+    expressions.reporter.fail_if(
+        isinstance(kind, NewType) and isinstance(source, IntegerType),
+        node.span,
+        f"a number is not matched with {kind}: write ({kind}) before it",
+    )
+    is_number = not isinstance(source, SerializableEnumType) and not isinstance(kind, NewType)
+    return expressions.coercer.coerce(node, base_type(kind) if is_number else kind)
 
 
 def _flattened(types: list[Type]) -> list[Type]:
@@ -114,7 +135,8 @@ def _can_be_selected(kind: Type) -> bool:
     bare = resolved(kind)
     if isinstance(bare, TupleType):
         return all(map(_can_be_selected, bare.elements))
-    return scalar_width(bare) is not None and not isinstance(base_type(bare), VarbitType)
+    plain = (BitType, IntType, BoolType, EnumType, SerializableEnumType, TypeVariable)
+    return isinstance(bare, plain) and not isinstance(kind, NewType)
 
 
 def _can_end(node: syntax.ParserDeclaration) -> bool:

@@ -27,6 +27,7 @@ from weft.switch.compiler.types import (
     IntType,
     TableType,
     Type,
+    VarbitType,
     base_type,
     scalar_width,
 )
@@ -112,7 +113,7 @@ class TableChecker(ExpressionUser):
             'a key that is computed needs a name: write @name("...") after its match kind',
         )
         kind = type_of(key.expression)
-        if scalar_width(kind) is None or isinstance(kind, IntegerType):
+        if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, VarbitType)):
             self.reporter.error(key.expression.span, f"a value of type {kind} cannot be a key")
             return None
         problem = key_problem(kind, key.match_kind)

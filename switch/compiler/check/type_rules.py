@@ -148,6 +148,11 @@ def return_problem(kind: Type) -> bool:
     return isinstance(resolved(kind), INSTANCES)
 
 
+def method_return_problem(kind: Type) -> bool:
+    """Return whether no method of an extern gives a value of a type."""
+    return return_problem(kind) or isinstance(resolved(kind), (IntegerType, StringType))
+
+
 def alias_problem(kind: Type, is_new: bool) -> str:
     """Return why ``typedef``, or ``type`` if `is_new`, cannot name a type; empty if it can."""
     if not is_new:

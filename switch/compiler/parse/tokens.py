@@ -228,7 +228,12 @@ class _Sorter:
                 if kind in ("SEMICOLON", "LEFT_BRACE", "RIGHT_BRACE"):
                     return False
             elif kind not in _IN_ARGUMENTS and not (
-                kind == "IDENTIFIER" and (self.is_type(text) or self.at_declarations)
+                kind == "IDENTIFIER"
+                and (
+                    self.is_type(text)
+                    or self.at_declarations
+                    or (text == "list" and self.kind_at(position + 1) == "LESS")
+                )
             ):
                 return False
         return False

@@ -159,9 +159,11 @@ class Slice(Expression):
 
 @dataclass(eq=False)
 class ListExpression(Expression):
-    """A list is written ``{ a, b }`` (section "Operations on lists")."""
+    """A list is written ``{ a, b }`` (section "Operations on lists"); `is_list` says that
+    ``(list<T>)`` stands before it."""
 
     items: list[Expression]
+    is_list: bool = False
 
 
 @dataclass(eq=False)
