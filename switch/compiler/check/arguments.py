@@ -115,6 +115,11 @@ class ArgumentChecker(ExpressionUser):
             node.span,
             f"cannot infer the type that '{target.name}' gives: write {target.name}<T>(...)",
         )
+        self.reporter.fail_if(
+            isinstance(target.returns, IntegerType) and target.kind == "extern_function",
+            node.span,
+            f"'{target.name}' cannot give a value of type int, which is known at compile time",
+        )
         unbound = [item.name for item in signature.variables if item not in target.bindings]
         self.reporter.fail_if(
             unbound and target.kind != "constructor" and not given_optional,

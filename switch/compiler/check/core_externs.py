@@ -2,7 +2,7 @@
 (specification, sections "Data extraction", "verify" and "Data insertion into packets")."""
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.type_rules import fixed_width_problem, is_emitted, unsent_type
+from weft.switch.compiler.check.type_rules import fixed_width_problem, is_emitted
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import (
@@ -53,10 +53,6 @@ def check_core_call(
                 node.span,
                 "emit() takes a header, a header stack, a header union or a struct of those, "
                 f"not {kind}",
-            )
-            problem = unsent_type(kind)
-            reporter.fail_if(
-                problem, node.span, f"emit() cannot write a value of type {problem}, as in {kind}"
             )
 
 

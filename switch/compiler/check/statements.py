@@ -19,6 +19,7 @@ from weft.switch.compiler.types import (
     IntegerType,
     IntType,
     ListType,
+    MatchKindType,
     NewType,
     StackType,
     Type,
@@ -89,9 +90,10 @@ class StatementChecker(ExpressionUser):
         storable = scalar_width(kind) is not None or type(kind).__name__ in (
             "StructType", "StackType", "TupleType", "UnknownType", "TypeVariable",
         )  # fmt: skip
-        self.reporter.fail_if(
-            not storable, node.reference.span, f"a variable cannot have type {kind}"
-        )
+        what = "a variable cannot have"
+        if isinstance(kind, (ListType, MatchKindType)):
+            what = "not supported: a variable of"
+        self.reporter.fail_if(not storable, node.reference.span, f"{what} type {kind}")
         if node.initializer is not None:
             node.initializer = self.expressions.check(node.initializer, scope, node.type)
         self._declare(node, scope)

@@ -32,7 +32,6 @@ from weft.switch.compiler.types import (
     VoidType,
     base_type,
     is_header,
-    is_header_stack,
     is_union,
     member_types,
     resolved,
@@ -165,22 +164,11 @@ def alias_problem(kind: Type, is_new: bool) -> str:
 def is_emitted(kind: Type) -> bool:
     """Return whether ``emit`` takes a type: headers, and what is made of them."""
     bare = resolved(kind)
-    return (
-        is_header(bare)
-        or is_union(bare)
-        or is_header_stack(bare)
-        or (isinstance(bare, (StructType, TupleType, TypeVariable, UnknownType)))
+    if is_header(bare) or is_union(bare) or isinstance(bare, (TypeVariable, UnknownType)):
+        return True
+    return isinstance(bare, (StructType, TupleType, StackType)) and all(
+        map(is_emitted, member_types(bare).values())
     )
-
-
-def unsent_type(kind: Type) -> str:
-    """Return the type in a struct that ``emit`` cannot write; empty if there is none."""
-    bare = resolved(kind)
-    if isinstance(bare, (EnumType, ErrorType)):
-        return str(kind)
-    is_plain = isinstance(bare, (StructType, TupleType)) and not is_header(bare)
-    inner = member_types(bare).values() if is_plain else ()
-    return next(filter(None, map(unsent_type, inner)), "")
 
 
 def has_unsized(kind: Type) -> bool:

@@ -80,8 +80,8 @@ def lower(
     reporter.fail_if(
         [_shape_of(item) for item in arguments] != [*architecture.roles.values()],
         main.span,
-        f"this {package} is not {found.name}'s: it takes {found.roles_text}; include "
-        f"<{found.name}.p4> in place of a package of your own",
+        f"not supported: this {package} is not {found.name}'s: it takes {found.roles_text}; "
+        f"include <{found.name}.p4> in place of a package of your own",
     )
     return PackageLowering(
         program, context, parse_annotation, main, architecture, arguments
