@@ -78,11 +78,11 @@ class RandomSwitch:
         if side == "egress":
             first = "if (istd.packet_path != PSA_PacketPath_t.CLONE_E2E)"
             return draw.choice([
-                *common[:-1], *[f"{first} {{ {common[-1]} }}"] * 2, "egress_drop(ostd);",
-                "ostd.drop = false;",
+                *common[:-1], *[f"{first} {{ {common[-1]} }}"] * 2,
+                f"if ({self._test()}) {{ egress_drop(ostd); }}", "ostd.drop = false;",
             ])  # fmt: skip
-        port = draw.choice(("1", "2", "3", "4", "77", "0xfffffffa"))
-        group = draw.choice((0, 7, 8))
+        port = draw.choice(("1", "2", "3", "4", "77", "0xfffffffa", "0xfffffffa"))
+        group = draw.choice((0, 7, 7, 8))
         again = "if (fresh) { ostd.resubmit = true; }"
         served = f"ostd.class_of_service = (ClassOfService_t) {self._number(8)};"
         around = "" if port != "0xfffffffa" else "if (fresh) "
@@ -90,7 +90,8 @@ class RandomSwitch:
             *common, common[-1], *([] if self.tame else [again, served]),
             f"{around}{{ send_to_port(ostd, (PortId_t) 32w{port}); }}",
             f"{around}{{ send_to_port(ostd, (PortId_t) 32w{port}); }}",
-            f"multicast(ostd, (MulticastGroup_t) {group});", "ingress_drop(ostd);",
+            f"multicast(ostd, (MulticastGroup_t) {group});",
+            f"if ({self._test()}) {{ ingress_drop(ostd); }}",
             "ostd.drop = false; ostd.egress_port = (PortId_t) 2;",
             f"cells.write({self._number(16)} & 3, {self._value(16)});",
             f"hdr.first.value = cells.read({self._number(16)} & 3);",
