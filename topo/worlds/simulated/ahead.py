@@ -46,7 +46,7 @@ def look_ahead(world: WorldRecord, context: Context) -> None:
     if following >= world.first_call:
         fetch_tables(world, following - world.first_call)
     else:
-        fetch_frame(world, context, following)
+        fetch_frame(world, context, following, following_ns)
 
 
 @internal
@@ -74,9 +74,9 @@ def fetch_host(world: WorldRecord, host: int) -> None:
 
 
 @internal
-def fetch_frame(world: WorldRecord, context: Context, port_index: int) -> None:
-    """Have the frame fetched that arrives at the far end of a link, and what the host there has
-    for it."""
+def fetch_frame(world: WorldRecord, context: Context, port_index: int, time_ns: int) -> None:
+    """Have the frame fetched that arrives at the far end of a link at that time, and what the host
+    there has for it; of a frame that is on its way, the headers alone."""
     if comes_from_outside(world, port_index):
         return
     port = PortRecord(context.ports, port_index)
@@ -87,6 +87,9 @@ def fetch_frame(world: WorldRecord, context: Context, port_index: int) -> None:
     prefetch(context.buffer_references + 8 * row.buffer)
     frame = context.buffers + row.buffer * context.buffer_stride + row.payload
     prefetch_lines(frame - 64, 3)
+    if world.headers_alone == 0 and row.departure_ns <= time_ns:
+        # All of it is mixed into the digest.
+        prefetch_lines(frame + 128, (row.length >> 6) - 1)
     peer = words_at(world.peers, world.port_indices)[port_index]
     if peer >= world.first_uplink:
         fetch_tables(world, peer - world.first_uplink)
