@@ -26,6 +26,7 @@ PAIR_LINES = 8
 def look_ahead(world: WorldRecord, context: Context) -> None:
     """Have fetched what the ports next in the heap lead to, once each, and what the very next one
     needs beyond that."""
+    world.next_frame = 0
     length = min(context.heap_length, HEAP_WIDTH + 1)
     heap = int64_view(context.heap, 2 * HEAP_WIDTH + 2)
     following = NONE
@@ -88,11 +89,25 @@ def fetch_frame(world: WorldRecord, context: Context, port_index: int, time_ns: 
     frame = context.buffers + row.buffer * context.buffer_stride + row.payload
     prefetch_lines(frame - 64, 3)
     if world.headers_alone == 0 and row.departure_ns <= time_ns:
-        # All of it is mixed into the digest.
-        prefetch_lines(frame + 128, (row.length >> 6) - 1)
+        # All of it is mixed into the digest. What the hash of another frame fetches meanwhile is in
+        # nobody's way.
+        if lands_now(world, context):
+            world.next_frame = frame
+        else:
+            prefetch_lines(frame + 128, (row.length >> 6) - 1)
     peer = words_at(world.peers, world.port_indices)[port_index]
     if peer >= world.first_uplink:
         fetch_tables(world, peer - world.first_uplink)
+
+
+@internal
+def lands_now(world: WorldRecord, context: Context) -> bool:
+    """Return whether a frame arrives by the event that is now."""
+    port_index = int64_view(context.heap, 1)[0]
+    if port_index >= world.first_call or comes_from_outside(world, port_index):
+        return False
+    packet = PortRecord(context.ports, port_index).under_way.head
+    return bool(packet != NONE and Packet(context.packets, packet).departure_ns <= world.now_ns)
 
 
 @internal

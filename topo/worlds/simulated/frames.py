@@ -3,6 +3,7 @@ hashes them."""
 
 from weft.agents.wire.headers import BTH_BYTES
 from weft.agents.wire.packets import HEADER_BYTES
+from weft.base.pages import prefetch
 from weft.switch.engine.native.compiled import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
@@ -148,12 +149,14 @@ def mix(state: int, word: int) -> int:
 
 
 @internal
-def content_hash(data: Frame, at: int, length: int) -> int:
+def content_hash(data: Frame, at: int, length: int, ahead: int) -> int:
     """Return a hash of a frame's bytes, computed in four lanes of words, most significant byte
-    first."""
+    first. As much memory from the address ``ahead`` on is fetched meanwhile."""
     one, two, three, four = _A, _B, _C, _D
     end = at + length
+    ahead -= at
     while at + 32 <= end:
+        prefetch(ahead + at)
         one = (one ^ load64(data, at)) * _B
         two = (two ^ load64(data, at + 8)) * _C
         three = (three ^ load64(data, at + 16)) * _D

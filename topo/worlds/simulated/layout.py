@@ -85,6 +85,9 @@ class WorldRecord(Record):
     """Not 0 once a rule of action TRIGGER has applied."""
     ahead: Annotated[Words, HEAP_WIDTH]
     """The ports next in the heap for which memory has been fetched."""
+    next_frame: int
+    """Where the payload is of the frame that arrives by the next event; 0 where it has been fetched
+    already, or nobody knows of one."""
     part: int
     """Address of the `PartRecord` where the network is cut, and this is the world of a part; 0
     where it is whole."""

@@ -127,7 +127,8 @@ def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> in
     world.frames += 1
     direction = word_of(world, world.directions, port_index)
     mixed = header_length(data, start, length) if world.headers_alone else length
-    content = content_hash(data, start, mixed)
+    ahead = world.next_frame if world.next_frame else data.ctypes.data + start
+    content = content_hash(data, start, mixed, ahead)
     if world.part:
         note_arrival(PartRecord(world.part), direction, length, content)
     else:
