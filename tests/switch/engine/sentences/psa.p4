@@ -82,6 +82,40 @@ control In(
     Random<bit<16>>(7, 7) seven;
     Hash<bit<16>>(PSA_HashAlgorithm_t.IDENTITY) same;
     bit<8> told;
+    action to(PortId_t port) { send_to_port(ostd, port); }
+    table ranges {
+        key = { hdr.first.value: range; }
+        actions = { to; NoAction; }
+        const entries = {
+            10..20: to((PortId_t) 2);
+            15..30: to((PortId_t) 3);
+        }
+        default_action = NoAction;
+    }
+    table masks {
+        key = { hdr.first.value: ternary; }
+        actions = { to; NoAction; }
+        const entries = {
+            0x1000 &&& 0xf000: to((PortId_t) 2);
+            0x0034 &&& 0x00ff: to((PortId_t) 3);
+        }
+        default_action = NoAction;
+    }
+    table prefixes {
+        key = { hdr.first.value: lpm; }
+        actions = { to; NoAction; }
+        const entries = {
+            0x1000 &&& 0xf000: to((PortId_t) 2);
+            0x1200 &&& 0xff00: to((PortId_t) 3);
+        }
+        default_action = NoAction;
+    }
+    table values {
+        key = { hdr.first.value: exact; hdr.first.out_kept: exact; }
+        actions = { to; NoAction; }
+        const entries = { (7, 8): to((PortId_t) 2); }
+        default_action = to((PortId_t) 4);
+    }
     apply {
         bit<8> op = hdr.first.isValid() ? hdr.first.op : 255;
         bool fresh = istd.packet_path == PSA_PacketPath_t.NORMAL;
@@ -170,6 +204,14 @@ control In(
         } else if (op == 42) {
             hdr.first.value = seven.read();
             send_to_port(ostd, (PortId_t) 1);
+        } else if (op == 60) {
+            ranges.apply();
+        } else if (op == 61) {
+            masks.apply();
+        } else if (op == 62) {
+            prefixes.apply();
+        } else if (op == 63) {
+            values.apply();
         } else if (op == 44) {
             pairs.write(2, { 0x12, 0x3456 });
             pair_t pair = pairs.read(2);
