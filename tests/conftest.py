@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -61,15 +62,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the tier. Where several processes share them, files that take long come
-    first, so that no process waits long for another's file, and those with tests that want to be
-    alone last."""
+    first, so that no process waits long for another's file, and those of whose tests most want to
+    be alone last."""
     tier = config.getoption("tier")
     left_out = [item for item in items if not is_in(tier, item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
-        last = {item.path for item in items if wants_quiet(item)}
+        wanting = Counter(item.path for item in items if wants_quiet(item))
+        all_of = Counter(item.path for item in items)
+        last = {path for path, count in wanting.items() if count > all_of[path] / 2}
         items.sort(key=lambda item: (item.path in last, -seconds_of(item.path)))
 
 

@@ -56,19 +56,25 @@ class Durations:
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, float]] = defaultdict(lambda: {"all": 0.0, "quick": 0.0})
+        self._ran: set[str] = set()
+        """The files of which not all tests were skipped for want of something."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        found = self._found[report.nodeid.partition("::")[0]]
+        file = report.nodeid.partition("::")[0]
+        if report.when == "call" and not report.skipped:
+            self._ran.add(file)
+        found = self._found[file]
         found["all"] += report.duration
         if not {"system", "slow"} & set(report.keywords):
             found["quick"] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Keep what is known of other files that are there."""
+        """Keep what is known of other files that are there, and of those that were skipped."""
         known = {file: kept for file, kept in durations().items() if (ROOT / file).is_file()}
         known |= {
             file: {which: round(seconds, 1) for which, seconds in found.items()}
             for file, found in self._found.items()
+            if file in self._ran or file not in known
         }
         lines = (f"{json.dumps(file)}: {json.dumps(known[file])}" for file in sorted(known))
         RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
