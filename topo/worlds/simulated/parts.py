@@ -51,6 +51,7 @@ from weft.topo.worlds.simulated.layout import (
     entry,
     internal,
 )
+from weft.topo.worlds.simulated.loop import run_events
 
 SPINS = 2_000
 """How often a thread looks for the others before it lets others have its core."""
@@ -229,13 +230,10 @@ def begin_window(part: PartRecord, team: TeamRecord) -> int:
     return NONE
 
 
-@entry
-def meet_others(address: int) -> int:
-    """Go on with a part, whose record is at an address, when it has run as far as it may: until it
-    may run again; return NONE then, GROW if it needs room first, HALTED; or IDLE or STOPPED, which
-    all parts return."""
-    part = PartRecord(address)
-    team = TeamRecord(part.team)
+@internal
+def meet_others(part: PartRecord, team: TeamRecord) -> int:
+    """Go on with a part that has run as far as it may, until it may run again; return NONE then,
+    GROW if it needs room first, HALTED; or IDLE or STOPPED, which all parts return."""
     if part.step == RUNS:
         if not meet(part, team):
             return HALTED
@@ -255,3 +253,22 @@ def meet_others(address: int) -> int:
     part.step = RUNS
     part.wanted = 0
     return begin_window(part, team)
+
+
+@entry
+def run_part(address: int, context: Context) -> int:
+    """Go on with a part, whose record is at an address, until something needs Python; return the
+    reason, one of `layout`'s IDLE to HALTED. IDLE and STOPPED are those of all parts.
+
+    Python is in no window: its lock would have threads wait for each other.
+    """
+    part = PartRecord(address)
+    team = TeamRecord(part.team)
+    while True:
+        reason = IDLE
+        if part.step == RUNS:
+            reason = run_events(part.world, context)
+        if reason in (IDLE, STOPPED):
+            reason = meet_others(part, team)
+        if reason != NONE:
+            return reason

@@ -15,7 +15,7 @@ from weft.switch.engine.control.memory import rows
 from weft.switch.engine.dataplane.layout import NONE, Chain
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.core import Core
-from weft.topo.worlds.simulated.parts import meet_others
+from weft.topo.worlds.simulated.parts import run_part
 
 Words = npt.NDArray[np.int64]
 
@@ -86,19 +86,12 @@ class PartCore(Core):
         )
 
     @cached_property
-    def _meet(self) -> Callable[[], int]:
-        return bound(meet_others, self.words.location)
+    def _run_part(self) -> Callable[[], int]:
+        return bound(run_part, self.words.location, self.memory.context)
 
     def go_on(self) -> int:
         """See `Core.go_on`."""
-        while True:
-            if self.words.step == at.RUNS:
-                reason = super().go_on()
-                if reason not in (at.IDLE, at.STOPPED):
-                    return reason
-            reason = self._meet()
-            if reason != NONE:
-                return reason
+        return self._run_part()
 
     def leave(self) -> bool:
         """See `Core.leave`: the others may be ahead by less than a window, so all end it."""
