@@ -35,7 +35,7 @@ TORCHRUN = {
          "rdzv-endpoint", "rdzv-id", "rdzv-conf"), _BY_ITSELF,
     ),
     **dict.fromkeys(
-        ("max-restarts", "monitor-interval", "start-method", "role", "log-dir", "redirects", "tee",
+        ("monitor-interval", "start-method", "role", "log-dir", "redirects", "tee",
          "local-ranks-filter", "run-path", "no-python"), _NOT_THERE,
     ),
 }  # fmt: skip

@@ -427,6 +427,7 @@ class Net(Tracing):
         kill_rank: str | Sequence[str] = (),
         delay_rank: str | Sequence[str] = (),
         slow_rank: str | Sequence[str] = (),
+        max_restarts: int = 0,
         timeout: float = 3600.0,
         environment: Mapping[str, str] | None = None,
         output: "TextIO | None" = None,
@@ -448,6 +449,7 @@ class Net(Tracing):
                 command line has them: ``fail_link="leaf0:spine0@step10..step20"``,
                 ``change_link="leaf0:spine0:delay=5ms,loss=1%@2s"``, ``kill_rank="2@step5"``,
                 ``delay_rank="1:200ms"``, ``slow_rank="1:2.0"``. Links are as before when it ends.
+            max_restarts: how often all ranks are started anew after one has failed.
             timeout: after so many seconds it is ended.
             environment: variables of its environment beside this process's own.
             output, errors: files that its lines go to, each with its rank; by default nowhere.
@@ -467,21 +469,12 @@ class Net(Tracing):
 
         self.controller  # noqa: B018 - raises unless the network is up
         options = ProgramAsked(
-            ranks,
-            backend,
-            _several(as_weft),
-            allgather,
-            broadcast,
-            reduce_scatter,
-            allreduce,
-            fail_link=_several(fail_link),
-            change_link=_several(change_link),
-            kill_rank=_several(kill_rank),
-            delay_rank=_several(delay_rank),
-            slow_rank=_several(slow_rank),
+            ranks, backend, _several(as_weft), allgather, broadcast, reduce_scatter, allreduce,
+            max_restarts, _several(fail_link), _several(change_link), _several(kill_rank),
+            _several(delay_rank), _several(slow_rank),
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
-        )
+        )  # fmt: skip
         place = None if folder is None else Path(folder)
         with self.alone("torch_run"), claimed(place) as written_to:
             return torch_run(

@@ -24,7 +24,7 @@ from weft.controller.features.aggregation import plan_aggregation, trees_of
 from weft.experiments.families.programs.asked import ProgramAsked, check_program, limit_s
 from weft.experiments.families.programs.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.families.programs.management import free_network
-from weft.experiments.families.programs.ranks import MOST_LINE, LineCutter, Rank
+from weft.experiments.families.programs.ranks import MOST_LINE, LineCutter, Rank, failure
 from weft.experiments.families.programs.results import (
     CollectiveFigures,
     TorchRank,
@@ -32,7 +32,6 @@ from weft.experiments.families.programs.results import (
     trace_of,
 )
 from weft.experiments.families.programs.torch_run import (
-    failure,
     fixed_point_notes,
     notes_on_backends,
 )

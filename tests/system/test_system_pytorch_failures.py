@@ -144,3 +144,24 @@ def test_faults_come_at_their_steps_and_are_told(net: Net) -> None:
     assert [each.status for each in killed.ranks if each.rank != 2] == [3, 3, 3]
     assert all("lost rank 2" in each["error"] for each in told.having("error"))
     assert killed.faults[1].failed >= 3 and len(killed.ranks[0].step_ns) in (2, 3)
+
+
+def test_ranks_are_started_anew_and_train_on_from_a_checkpoint(net: Net, tmp_path: Path) -> None:
+    """A rank fails by itself in the first attempt; another is killed in the second one."""
+    program, told = PROGRAMS / "restarting.py", Told(net, None)
+    run = net.torch_run(
+        program, tmp_path / "model.pt", output=told, errors=told, timeout=120, max_restarts=3,
+        kill_rank="2@step1",
+    )  # fmt: skip
+    ended = told.having("weight")
+    assert run.status == 0 and run.restarts in (1, 2), told.getvalue()
+    assert len(ended) == 4 and len({each["weight"] for each in ended}) == 1
+    assert {each["attempt"] for each in ended} == {run.restarts}
+    (killed,) = run.faults
+    assert killed.attempt == 1 and any("rank 2" in note for note in run.notes)
+    assert all(note.startswith("all ranks were started anew") for note in run.notes[: run.restarts])
+    alone = net.torch_run(
+        program, tmp_path / "other.pt", output=told, errors=told, timeout=120, max_restarts=1
+    )
+    assert (alone.status, alone.restarts) == (0, 1) and "ValueError: bad batch" in alone.notes[0]
+    assert told.having("weight")[-1] == ended[0] | {"attempt": 1, "from": 3}

@@ -17,6 +17,7 @@ BACKENDS = ("weft", "gloo")
 NAMES_FOR_WEFT = ("gloo", "nccl")
 """The backends whose names can be given another meaning: Weft."""
 MOST_LIMIT_S = 24 * 3600.0
+MOST_RESTARTS = 1000
 TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
     "torch's CPU build (docs/pytorch.md, 'From a pip installation')"
@@ -81,6 +82,12 @@ class ProgramAsked:
     broadcast: str = _algorithm("broadcast", "multicast, k-nomial, ...")
     reduce_scatter: str = _algorithm("reduce-scatter", "ring, switch, optcast, ...")
     allreduce: str = _algorithm("allreduce", "ring, switch, optcast, ...")
+    max_restarts: int = option(
+        0,
+        WHOLE,
+        "How often all ranks are started anew after one has failed.",
+        group=OPERATION,
+    )
     fail_link: tuple[str, ...] = _fault(
         "LINK@WHEN[..WHEN]", "A link fails, like leaf0:spine0@step10 or @2s..4s; repeatable."
     )
@@ -132,6 +139,10 @@ def check_program(script: str, arguments: Sequence[str], options: ProgramAsked) 
                 f"--as {name!r}: choose {listed(NAMES_FOR_WEFT, 'or')}, a name of a backend that "
                 "the program gives to init_process_group and that is to mean weft"
             )
+    refuse(
+        not 0 <= options.max_restarts <= MOST_RESTARTS,
+        f"--max-restarts {options.max_restarts}: choose 0 to {MOST_RESTARTS}",
+    )
     choices_of(options.algorithms)
     if not 0 < options.limit_s <= MOST_LIMIT_S:
         raise InputError(

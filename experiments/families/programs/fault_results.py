@@ -8,51 +8,59 @@ from weft.experiments.families.programs.faults import Faults, Happened
 from weft.experiments.families.programs.results import FaultResult
 from weft.pytorch.timeline import RankTimeline
 
+Records = Sequence[RankTimeline]
+"""What ranks have recorded; one that was killed has nothing."""
+
 
 def fault_results(
-    faults: Faults, happened: Sequence[Happened], records: Sequence[RankTimeline]
+    faults: Faults, happened: Sequence[Happened], attempts: Sequence[Records]
 ) -> list[FaultResult]:
     """Return what came of each fault, in the order in which they came; those that did not come are
     last.
 
     Args:
         happened: what the runner has brought about.
-        records: what ranks have recorded; one that was killed has nothing.
+        attempts: the records of each time that all ranks were started.
     """
-    begun_ns = min((record.begun_ns for record in records), default=0)
     ended_ns = {each.event.fault: each.at_ns for each in happened if each.event.ends}
     came = {each.event.fault: each for each in happened if not each.event.ends}
-    of_links = [event for event in faults.events if not event.ends]
-    found = [
-        _result(event.fault, event.when.step, each.at_ns if each else None,
-                ended_ns.get(event.fault), begun_ns, records)
-        for event in of_links
-        for each in [came.get(event.fault)]
-    ]  # fmt: skip
-    by_rank = {record.rank: record for record in records}
+    found = []
+    for event in (each for each in faults.events if not each.ends):
+        told = FaultResult(event.fault, event.when.step or None)
+        if event.fault in came:
+            attempt, at_ns = came[event.fault].attempt, came[event.fault].at_ns
+            _tell(told, attempts, attempt, at_ns, ended_ns.get(event.fault))
+        found.append(told)
     for fault, (rank, step) in faults.late.items():
-        record = by_rank.get(rank)
-        at_ns = None if record is None else _end_of(record, step) if step else begun_ns
-        until_ns = at_ns + faults.pauses_ns[rank][step] if at_ns and step else None
-        found.append(_result(fault, step, at_ns, until_ns, begun_ns, records))
-    return sorted(found, key=lambda each: (each.at_ns is None, each.at_ns or 0))
+        told = FaultResult(fault, step or None)
+        reached = enumerate((_end_of(records, rank, step) for records in attempts), 1)
+        for attempt, end_ns in [each for each in reached if each[1] is not None][:1]:
+            pause_ns = faults.pauses_ns[rank][step] if step else None
+            _tell(told, attempts, attempt, end_ns or 0, pause_ns and (end_ns or 0) + pause_ns)
+        found.append(told)
+    return sorted(found, key=lambda each: (each.at_ns is None, each.attempt, each.at_ns or 0))
 
 
-def _end_of(record: RankTimeline, step: int) -> int | None:
-    """Return when a rank has ended a step, if it has."""
-    return record.steps[step - 1].ended_ns if step <= len(record.steps) else None
+def _end_of(records: Records, rank: int, step: int) -> int | None:
+    """Return when a rank has ended a step, if it has; step 0 is the begin of all."""
+    ends = next(([each.ended_ns for each in one.steps] for one in records if one.rank == rank), [])
+    return next(iter([_begun_ns(records), *ends][step:]), None)
 
 
-def _result(
-    fault: str,
-    step: int,
-    at_ns: int | None,
+def _begun_ns(records: Records) -> int:
+    return min((record.begun_ns for record in records), default=0)
+
+
+def _tell(
+    told: FaultResult,
+    attempts: Sequence[Records],
+    attempt: int,
+    at_ns: int,
     until_ns: int | None,
-    begun_ns: int,
-    records: Sequence[RankTimeline],
-) -> FaultResult:
-    if at_ns is None:
-        return FaultResult(fault, step or None)
+) -> None:
+    """Tell what came of a fault that came."""
+    records = attempts[attempt - 1]
+    begun_ns = _begun_ns(records)
     last_ns = until_ns or max((record.ended_ns for record in records), default=at_ns)
     steps = list(_steps(records))
     errors = [
@@ -61,26 +69,22 @@ def _result(
         for each in record.operations
         if each.error and each.ended_ns >= at_ns
     ]
-    return FaultResult(
-        fault,
-        step or None,
-        at_ns=at_ns - begun_ns,
-        until_ns=None if until_ns is None else until_ns - begun_ns,
-        step_before_ns=_median(end - begin for begin, end in steps if end <= at_ns),
-        step_during_ns=_median(
-            end - begin for begin, end in steps if begin < last_ns and end > at_ns
-        ),
-        failed=len(errors),
-        first_error_ns=min(errors, default=None),
+    told.attempt = attempt
+    told.at_ns = at_ns - begun_ns
+    told.until_ns = None if until_ns is None else until_ns - begun_ns
+    told.step_before_ns = _median([end - begin for begin, end in steps if end <= at_ns])
+    told.step_during_ns = _median(
+        [end - begin for begin, end in steps if begin < last_ns and end > at_ns]
     )
+    told.failed = len(errors)
+    told.first_error_ns = min(errors, default=None)
 
 
-def _steps(records: Sequence[RankTimeline]) -> Iterator[tuple[int, int]]:
+def _steps(records: Records) -> Iterator[tuple[int, int]]:
     """Yield when each step of each rank has begun and ended."""
     for record in records:
         yield from pairwise([record.begun_ns, *(step.ended_ns for step in record.steps)])
 
 
-def _median(times_ns: Iterator[int]) -> int | None:
-    known = list(times_ns)
-    return median_high(known) if known else None
+def _median(times_ns: Sequence[int]) -> int | None:
+    return median_high(times_ns) if times_ns else None

@@ -210,6 +210,8 @@ class Happened:
     """An event that came."""
 
     event: Event
+    attempt: int
+    """Its number: 1 is the first time that all ranks were started."""
     at_ns: int
     """When it was done, in CLOCK_MONOTONIC; for a link, when routes led around it."""
 
@@ -230,11 +232,13 @@ class Injection:
         self._server = server
         self._left = list(faults.events)
         self._begun_ns = time.monotonic_ns()
+        self._attempt = 0
         self._undone: dict[str, Callable[[], None]] = {}
         """What brings each link back that is not as it was, by its name."""
 
     def begin(self) -> None:
-        """Take note that the ranks' processes begin now."""
+        """Take note that the ranks' processes begin now, or begin anew."""
+        self._attempt += 1
         self._begun_ns = time.monotonic_ns()
 
     def stepped(self, rank: int, step: int) -> bool:
@@ -256,7 +260,7 @@ class Injection:
                 self._server.signal(event.rank, signal.SIGKILL)
             elif event.link is not None:
                 self._set(event.link, event)
-            self.happened.append(Happened(event, time.monotonic_ns()))
+            self.happened.append(Happened(event, self._attempt, time.monotonic_ns()))
 
     def _set(self, link: Link, event: Event) -> None:
         net = self._net

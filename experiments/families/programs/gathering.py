@@ -18,7 +18,7 @@ from weft.experiments.families.programs.faults import Injection, faults_of
 from weft.experiments.families.programs.group_trees import GroupTrees
 from weft.experiments.families.programs.management import Management, management_network
 from weft.experiments.families.programs.processes import RankServer
-from weft.experiments.families.programs.ranks import Ranks
+from weft.experiments.families.programs.ranks import GRACE_S, Ranks, failure, reason_of
 from weft.experiments.families.programs.silence import Silences
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.up_network import UpNetwork
@@ -29,8 +29,12 @@ from weft.pytorch.fork_server import RankScript
 from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.reach import Reach
+from weft.topo.worlds.processors import CpuTimes
 
 PORT = 29500
+"""Where rank 0's store listens, the first time; each time that ranks are started anew it is one
+more."""
+SOCKET = "runner.sock"
 SLOTS = 64
 """N of the aggregation jobs of a program's groups: switches have room for eight at a time."""
 GIVE_UP_NS = 10_000_000_000
@@ -67,6 +71,11 @@ class Gathering:
         """By which algorithm each collective goes."""
         self._epoch = next(net.epochs)
         self._checked_s = 0.0
+        self.attempts: list[list[timeline.RankTimeline]] = []
+        """What ranks have recorded, each time that all were started."""
+        self.notes: list[str] = []
+        """Why they were started anew."""
+        self._begun: CpuTimes | None = None
         self.trees = GroupTrees(
             net.controller.names,
             Reach(net.topology, net.down),
@@ -76,16 +85,12 @@ class Gathering:
             self._planner(),
             net.controller.apply,
         )
-        self._silences = Silences([host.name for host in self._hosts], self._down)
         self.managed_bytes = 0
         """What hosts have sent by the management network while they ran."""
         self.folder: Path = self._world.record.folder / "torch"
         """Where ranks find and leave files."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as stack:
-            for host in self._hosts:  # of a run before on the same network
-                self._recorded(host.rank).unlink(missing_ok=True)
-                reason_path(self.folder, host.rank).unlink(missing_ok=True)
             self._server = self._fork_server()
             stack.callback(self._server.close)
             self._management = stack.enter_context(management_network(self._world))
@@ -95,13 +100,10 @@ class Gathering:
             self.injection = Injection(faults, net, self._server)
             stack.callback(self.injection.close)
             self._write_hosts(self._management, self.folder / "hosts")
-            path = self.folder / "runner.sock"
-            stack.callback(path.unlink, missing_ok=True)
-            self.ranks = Ranks(
-                path, self._server, self._silences, self._make_group, self._drop_group, output,
-                errors, options.limit_s, self._look, self.injection.stepped,
-            )  # fmt: skip
-            stack.callback(self.ranks.close)
+            self._output, self._errors = output, errors
+            self._end_s = time.monotonic() + options.limit_s
+            self.ranks = self._new_ranks()
+            stack.callback(lambda: self._end_ranks())
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Callable[[], list[timeline.RankTimeline]]:
@@ -110,22 +112,75 @@ class Gathering:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    @property
+    def restarts(self) -> int:
+        """Return how often all ranks were started anew."""
+        return max(0, len(self.attempts) - 1)
+
+    @property
+    def evidence(self) -> tuple[CpuTimes, CpuTimes] | None:
+        """What the machine's processors had done when the ranks had come the first time, and when
+        they had ended the last time; None until then."""
+        last = self.ranks.evidence
+        return last and (self._begun or last[0], last[1])
+
+    def _new_ranks(self) -> Ranks:
+        """Return ranks that are to be started; nothing is left of others."""
+        for host in self._hosts:
+            self._recorded(host.rank).unlink(missing_ok=True)
+            reason_path(self.folder, host.rank).unlink(missing_ok=True)
+        self._silences = Silences([host.name for host in self._hosts], self._down)
+        may_restart = len(self.attempts) < self._options.max_restarts
+        return Ranks(
+            self.folder / SOCKET, self._server, self._silences, self._make_group, self._drop_group,
+            self._output, self._errors, self._end_s, self._look, self.injection.stepped,
+            0.0 if may_restart else GRACE_S,
+        )  # fmt: skip
+
+    def _end_ranks(self) -> None:
+        self.ranks.close()
+        (self.folder / SOCKET).unlink(missing_ok=True)
+
     def _run(self) -> list[timeline.RankTimeline]:
-        """Run the program to its end, and return what its ranks have recorded."""
+        """Run the program to its end, and return what its ranks have recorded, the last time that
+        they were started."""
         management, world = self._management, self._world
         before = management.carried_bytes()
         world.reset_lateness()
         self._server.wait_ready()
+        self._end_s = time.monotonic() + self._options.limit_s
+        self.ranks.end_s = self._end_s
+        self._attempt()
+        while (
+            (failed := self.ranks.first_failed) is not None
+            and self.restarts < self._options.max_restarts
+            and time.monotonic() < self._end_s
+        ):
+            why = failure(failed, reason_of(self.folder, failed.rank))
+            self._begun = self._begun or (self.evidence and self.evidence[0])
+            self._end_ranks()
+            self._clear()
+            self._epoch = next(self._net.epochs)
+            self.ranks = self._new_ranks()
+            self.notes.append(
+                f"all ranks were started anew ({len(self.attempts)} of at most "
+                f"{self._options.max_restarts} times): {why}"
+            )
+            self._attempt()
+        self.managed_bytes = management.carried_bytes() - before
+        return self.attempts[-1]
+
+    def _attempt(self) -> None:
+        """Start all ranks, and take what they have recorded when they have ended."""
         self.injection.begin()
         self.ranks.start(
             [host.name for host in self._hosts],
-            lambda rank: self._server.begin(rank, self._program(rank), world.host_pid(rank)),
+            lambda rank: self._server.begin(rank, self._program(rank), self._world.host_pid(rank)),
         )
-        with world.blaming_the_dead():
+        with self._world.blaming_the_dead():
             self.ranks.run()
-        self.managed_bytes = management.carried_bytes() - before
         paths = (rank.recorded or self._recorded(rank.rank) for rank in self.ranks.ranks)
-        return [timeline.read(path) for path in paths if path.exists()]
+        self.attempts.append([timeline.read(path) for path in paths if path.exists()])
 
     def _planner(self) -> Callable[[Mapping[str, Any]], Plan]:
         """Return what plans around the links that have failed by now."""
@@ -191,7 +246,7 @@ class Gathering:
             host=host.name,
             addresses=[each.ip for each in self._hosts],
             interface=interface,
-            socket=str(self.folder / "runner.sock"),
+            socket=str(self.folder / SOCKET),
             folder=str(self.folder),
             path_mtu=self._scenario.mtu,
             rate_bps=net.topology.outward(host.name)[0].link.rate_bps,
@@ -225,10 +280,10 @@ class Gathering:
             "ROLE_WORLD_SIZE": size,
             "ROLE_NAME": "default",
             "MASTER_ADDR": self._management.address(0),
-            "MASTER_PORT": str(PORT),
+            "MASTER_PORT": str(PORT + len(self.attempts)),
             "TORCHELASTIC_RUN_ID": self._world.record.id,
-            "TORCHELASTIC_RESTART_COUNT": "0",
-            "TORCHELASTIC_MAX_RESTARTS": "0",
+            "TORCHELASTIC_RESTART_COUNT": str(len(self.attempts)),
+            "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
             "TORCHELASTIC_USE_AGENT_STORE": "False",
             "GLOO_SOCKET_IFNAME": interface,
             "TP_SOCKET_IFNAME": interface,

@@ -57,6 +57,8 @@ STOPPED_S = 6.0
 """A process that has been stopped (SIGSTOP) for so long is lost to the others."""
 MOST_REASON = 300
 """The most characters of an exception that the others are told."""
+MOST_SHOWN = 300
+"""The most characters of a line that are shown for what a rank printed last."""
 KEPT_LINES = 20
 """How many of a rank's last lines are kept to say why it failed."""
 MOST_LINE = 1 << 14
@@ -99,10 +101,11 @@ class Ranks:
             and the rank.
         silences: is told what ranks say of what they wait for, and says what to say to whom.
         output, errors: where labelled lines go.
-        limit_s: how long the program may take.
+        end_s: when the program is ended, in seconds of CLOCK_MONOTONIC.
         look: called now and then; it may raise.
         stepped: called with a rank and its step when it has ended a step and waits; it returns
             whether the rank may go on.
+        grace_s: how long the other ranks may go on after one has failed.
     """
 
     def __init__(
@@ -114,9 +117,10 @@ class Ranks:
         drop_group: Callable[[str, int], None],
         output: TextIO | None,
         errors: TextIO | None,
-        limit_s: float,
+        end_s: float,
         look: Callable[[], None],
         stepped: Callable[[int, int], bool],
+        grace_s: float = GRACE_S,
     ) -> None:
         self._server = server
         self._silences = silences
@@ -124,7 +128,8 @@ class Ranks:
         self._make_group = make_group
         self._drop_group = drop_group
         self._files = {"out": output, "err": errors}
-        self._limit_s = limit_s
+        self.end_s = end_s
+        self._grace_s = grace_s
         self._look = look
         self._stepped = stepped
         self.selector = selectors.DefaultSelector()
@@ -161,7 +166,7 @@ class Ranks:
         self.evidence = self._begun or start, read_cpu_times()
 
     def _serve(self) -> None:
-        end_s = time.monotonic() + self._limit_s
+        began_s = time.monotonic()
         last_s = None
         while any(rank.status is None or rank.is_heard for rank in self.ranks):
             if last_s is None and all(rank.status is not None for rank in self.ranks):
@@ -175,14 +180,18 @@ class Ranks:
             now_s = time.monotonic()
             self._look_for_stopped(now_s)
             self._say_all(self._silences.due(now_s))
-            if now_s > end_s:
-                self._note(f"the program was ended after {self._limit_s:g} s (--timeout)")
+            if now_s > self.end_s:
+                self._note(f"the program was ended after {self.end_s - began_s:.0f} s (--timeout)")
                 self._end_all()
             elif self._failed_s is not None and self._all_left_are_stopped():
                 self._note("ranks whose processes were stopped were ended")
                 self._end_all()
-            elif self._failed_s is not None and now_s > self._failed_s + GRACE_S:
-                self._note(f"ranks that still ran {GRACE_S:g} s after the first failure were ended")
+            elif self._failed_s is not None and now_s > self._failed_s + self._grace_s:
+                if self._grace_s:
+                    self._note(
+                        f"ranks that still ran {self._grace_s:g} s after the first failure were "
+                        "ended"
+                    )
                 self._end_all()
 
     def _note(self, note: str) -> None:
@@ -338,6 +347,18 @@ def reason_of(folder: Path, rank: int) -> str:
         return reason_path(folder, rank).read_text(errors="replace").strip()
     except OSError:
         return ""
+
+
+def failure(rank: Rank, reason: str) -> str:
+    """Return how a rank has ended.
+
+    Args:
+        reason: the exception that has ended its program, or empty: what it printed last is not why
+            it ended, but may help.
+    """
+    last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
+    said = f": {reason}" if reason else f"; it printed last: {last[:MOST_SHOWN]}" if last else ""
+    return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"
 
 
 def _is_stopped(pid: int) -> bool:

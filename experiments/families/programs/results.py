@@ -63,6 +63,9 @@ class FaultResult(msgspec.Struct, forbid_unknown_fields=True):
     """What was asked for, like ``--kill-rank 2@step5``."""
     step: int | None
     """The step at whose end it was to come, if that was said."""
+    attempt: int = 1
+    """The number of the attempt in which it came: 1 is the first time that all ranks were started;
+    `at_ns` counts from when the ranks came together in it."""
     at_ns: int | None = None
     """When it came; for a link, when routes led around it. None: the program ended before."""
     until_ns: int | None = None
@@ -106,6 +109,9 @@ class TorchRun(Document, msgspec.Struct, forbid_unknown_fields=True):
     notes: list[str] = []
     groups: dict[str, int] = {}
     """How many groups of ranks the program made, by their backends."""
+    restarts: int = 0
+    """How often all ranks were started anew, after one of them had failed; but for `links`, figures
+    are of the last time."""
     faults: list[FaultResult] = []
     """What came of the faults that were asked for."""
     schema: str = SCHEMA

@@ -6,13 +6,12 @@ from typing import TextIO
 
 from weft.agents.collectives.fixed_point import losses, saturation
 from weft.agents.collectives.registry import named
-from weft.base.children import how_it_ended
 from weft.base.errors import InputError, refuse
 from weft.experiments.families.programs.asked import NAMES_FOR_WEFT, ProgramAsked, check_program
 from weft.experiments.families.programs.fault_results import fault_results
 from weft.experiments.families.programs.faults import faults_of
 from weft.experiments.families.programs.gathering import Gathering
-from weft.experiments.families.programs.ranks import Rank, reason_of
+from weft.experiments.families.programs.ranks import Rank, failure, reason_of
 from weft.experiments.families.programs.report import render
 from weft.experiments.families.programs.results import (
     TRACE,
@@ -31,9 +30,6 @@ from weft.experiments.runs.verdict import verdict
 from weft.pytorch import timeline
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.registry import has_real_time
-
-MOST_SHOWN = 300
-"""The most characters of a line that are shown for what a rank printed last."""
 
 
 def torch_run(
@@ -125,7 +121,9 @@ def _result(
     groups = {backend: len(names) for backend, names in sorted(made.items())}
     notes += notes_on_backends(groups, options.backend)
     notes += fixed_point_notes(found)
-    faults = fault_results(gathering.injection.faults, gathering.injection.happened, seen.reports)
+    faults = fault_results(
+        gathering.injection.faults, gathering.injection.happened, gathering.attempts
+    )
     notes += [
         f"{each.fault} did not come: the program had ended before"
         for each in faults if each.at_ns is None
@@ -134,7 +132,7 @@ def _result(
         net.scenario,
         seen.reports,
         seen.counts,
-        ranks.evidence,
+        gathering.evidence,
         max((rank.total_ns for rank in found), default=0) or None,
     )
     return TorchRun(
@@ -153,8 +151,9 @@ def _result(
         management_bytes=gathering.managed_bytes,
         groups_in_switches=gathering.trees.most_groups,
         groups=groups,
+        restarts=gathering.restarts,
         faults=faults,
-        notes=[*notes, *ranks.notes],
+        notes=[*gathering.notes, *notes, *ranks.notes],
     )
 
 
@@ -174,18 +173,6 @@ def _status(status: int) -> int:
 
 def _why(rank: Rank) -> str:
     return "" if rank.status == 0 else "\n".join(rank.last_lines)
-
-
-def failure(rank: Rank, reason: str) -> str:
-    """Return how a rank has ended.
-
-    Args:
-        reason: the exception that has ended its program, or empty: what it printed last is not why
-            it ended, but may help.
-    """
-    last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
-    said = f": {reason}" if reason else f"; it printed last: {last[:MOST_SHOWN]}" if last else ""
-    return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"
 
 
 def fixed_point_notes(ranks: Sequence[TorchRank]) -> list[str]:

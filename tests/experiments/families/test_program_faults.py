@@ -153,7 +153,7 @@ def test_what_came_of_faults_is_told() -> None:
     faults.late["--delay-rank 2:50ms@step1"] = 2, 1
     faults.late["--delay-rank 3:50ms@step1"] = 3, 1
     (event,) = faults.events
-    late, killed, never = fault_results(faults, [Happened(event, 1200 * MS)], records)
+    late, killed, never = fault_results(faults, [Happened(event, 1, 1200 * MS)], [records])
     assert (killed.fault, killed.step, killed.at_ns) == ("--kill-rank 1@step2", 2, 200 * MS)
     assert killed.step_before_ns == 100 * MS and killed.step_during_ns == 300 * MS
     assert (killed.failed, killed.first_error_ns) == (1, 700 * MS)
