@@ -150,7 +150,7 @@ def test_ranks_are_started_anew_and_train_on_from_a_checkpoint(net: Net, tmp_pat
     """A rank fails by itself in the first attempt; another is killed in the second one."""
     program, told = PROGRAMS / "restarting.py", Told(net, None)
     run = net.torch_run(
-        program, tmp_path / "model.pt", output=told, errors=told, timeout=120, max_restarts=3,
+        program, tmp_path / "model.pt", output=told, errors=told, timeout=300, max_restarts=3,
         kill_rank="2@step1",
     )  # fmt: skip
     ended = told.having("weight")
@@ -161,7 +161,7 @@ def test_ranks_are_started_anew_and_train_on_from_a_checkpoint(net: Net, tmp_pat
     assert killed.attempt == 1 and any("rank 2" in note for note in run.notes)
     assert all(note.startswith("all ranks were started anew") for note in run.notes[: run.restarts])
     alone = net.torch_run(
-        program, tmp_path / "other.pt", output=told, errors=told, timeout=120, max_restarts=1
+        program, tmp_path / "other.pt", output=told, errors=told, timeout=300, max_restarts=1
     )
     assert (alone.status, alone.restarts) == (0, 1) and "ValueError: bad batch" in alone.notes[0]
     assert told.having("weight")[-1] == ended[0] | {"attempt": 1, "from": 3}

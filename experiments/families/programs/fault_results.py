@@ -28,15 +28,20 @@ def fault_results(
     for event in (each for each in faults.events if not each.ends):
         told = FaultResult(event.fault, event.when.step or None)
         if event.fault in came:
-            attempt, at_ns = came[event.fault].attempt, came[event.fault].at_ns
-            _tell(told, attempts, attempt, at_ns, ended_ns.get(event.fault))
+            one = came[event.fault]
+            told.attempt = one.attempt
+            records = attempts[one.attempt - 1]
+            begun_ns = _begun_ns(records) if records else one.begun_ns
+            _tell(told, records, begun_ns, one.at_ns, ended_ns.get(event.fault))
         found.append(told)
     for fault, (rank, step) in faults.late.items():
         told = FaultResult(fault, step or None)
         reached = enumerate((_end_of(records, rank, step) for records in attempts), 1)
         for attempt, end_ns in [each for each in reached if each[1] is not None][:1]:
             pause_ns = faults.pauses_ns[rank][step] if step else None
-            _tell(told, attempts, attempt, end_ns or 0, pause_ns and (end_ns or 0) + pause_ns)
+            told.attempt, records = attempt, attempts[attempt - 1]
+            until_ns = pause_ns and (end_ns or 0) + pause_ns
+            _tell(told, records, _begun_ns(records), end_ns or 0, until_ns)
         found.append(told)
     return sorted(found, key=lambda each: (each.at_ns is None, each.attempt, each.at_ns or 0))
 
@@ -53,14 +58,12 @@ def _begun_ns(records: Records) -> int:
 
 def _tell(
     told: FaultResult,
-    attempts: Sequence[Records],
-    attempt: int,
+    records: Records,
+    begun_ns: int,
     at_ns: int,
     until_ns: int | None,
 ) -> None:
     """Tell what came of a fault that came."""
-    records = attempts[attempt - 1]
-    begun_ns = _begun_ns(records)
     last_ns = until_ns or max((record.ended_ns for record in records), default=at_ns)
     steps = list(_steps(records))
     errors = [
@@ -69,7 +72,6 @@ def _tell(
         for each in record.operations
         if each.error and each.ended_ns >= at_ns
     ]
-    told.attempt = attempt
     told.at_ns = at_ns - begun_ns
     told.until_ns = None if until_ns is None else until_ns - begun_ns
     told.step_before_ns = _median([end - begin for begin, end in steps if end <= at_ns])

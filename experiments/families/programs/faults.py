@@ -212,8 +212,10 @@ class Happened:
     event: Event
     attempt: int
     """Its number: 1 is the first time that all ranks were started."""
+    begun_ns: int
+    """When the ranks' processes began in this attempt, and"""
     at_ns: int
-    """When it was done, in CLOCK_MONOTONIC; for a link, when routes led around it."""
+    """when it was done, in CLOCK_MONOTONIC; for a link, when routes led around it."""
 
 
 class Injection:
@@ -260,7 +262,9 @@ class Injection:
                 self._server.signal(event.rank, signal.SIGKILL)
             elif event.link is not None:
                 self._set(event.link, event)
-            self.happened.append(Happened(event, self._attempt, time.monotonic_ns()))
+            self.happened.append(
+                Happened(event, self._attempt, self._begun_ns, time.monotonic_ns())
+            )
 
     def _set(self, link: Link, event: Event) -> None:
         net = self._net

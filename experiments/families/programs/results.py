@@ -65,7 +65,8 @@ class FaultResult(msgspec.Struct, forbid_unknown_fields=True):
     """The step at whose end it was to come, if that was said."""
     attempt: int = 1
     """The number of the attempt in which it came: 1 is the first time that all ranks were started;
-    `at_ns` counts from when the ranks came together in it."""
+    `at_ns` counts from when the ranks came together in it, or from when their processes began if
+    none of them has left a record."""
     at_ns: int | None = None
     """When it came; for a link, when routes led around it. None: the program ended before."""
     until_ns: int | None = None

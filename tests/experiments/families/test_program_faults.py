@@ -153,12 +153,21 @@ def test_what_came_of_faults_is_told() -> None:
     faults.late["--delay-rank 2:50ms@step1"] = 2, 1
     faults.late["--delay-rank 3:50ms@step1"] = 3, 1
     (event,) = faults.events
-    late, killed, never = fault_results(faults, [Happened(event, 1, 1200 * MS)], [records])
+    late, killed, never = fault_results(
+        faults, [Happened(event, 1, 900 * MS, 1200 * MS)], [records]
+    )
     assert (killed.fault, killed.step, killed.at_ns) == ("--kill-rank 1@step2", 2, 200 * MS)
     assert killed.step_before_ns == 100 * MS and killed.step_during_ns == 300 * MS
     assert (killed.failed, killed.first_error_ns) == (1, 700 * MS)
     assert (late.at_ns, late.until_ns, late.step_during_ns) == (100 * MS, 150 * MS, 100 * MS)
     assert never.at_ns is None and never.step == 1 and not never.failed
+
+
+def test_a_fault_in_an_attempt_of_which_nothing_is_left_counts_from_its_begin() -> None:
+    faults = asked(kill_rank="1@step2")
+    happened = [Happened(faults.events[0], 2, 3 * S, 5 * S)]
+    (told,) = fault_results(faults, happened, [[], [], []])
+    assert (told.attempt, told.at_ns, told.step_during_ns) == (2, 2 * S, None)
 
 
 def test_a_fault_that_never_came_is_told_so() -> None:
