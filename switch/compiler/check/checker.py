@@ -94,7 +94,10 @@ class Checker:
     def check(self, program: syntax.SourceProgram) -> None:
         """Check all declarations of a program; errors go to the reporter."""
         self.context.broken |= program.broken
-        for node in program.declarations:
+        # Errors are in a name space of their own, to which all these declarations add.
+        for node in sorted(
+            program.declarations, key=lambda node: not isinstance(node, syntax.ErrorDeclaration)
+        ):
             self.declaration(node, self.context.globals)
         main = self.context.globals.symbols.get("main")
         self.reporter.error_if(
