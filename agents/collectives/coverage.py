@@ -109,6 +109,24 @@ def find_wrong(landings: npt.NDArray[np.void], held: Sequence[Held]) -> dict[int
     return wrong
 
 
+def find_missing(
+    target: Longs, length: Longs, fetched: Longs, held: Sequence[Held]
+) -> dict[int, str]:
+    """Return which results have bytes that did not come, or came twice, by the number of their
+    arrays in `held`, of bytes that are known to be right.
+
+    Args:
+        target, length, fetched: of landings, as `Landing` has them.
+    """
+    segments = _segments(held)
+    none = np.zeros_like(target)
+    pieces = _Pieces(target, target, length, none, none, fetched).cut(segments, target)
+    pieces = pieces.only(np.lexsort((pieces.fetched, pieces.target)))
+    wrong: dict[int, str] = {}
+    _check_cover(segments, pieces, wrong, held)
+    return wrong
+
+
 def _segments(held: Sequence[Held]) -> _Segments:
     """Return all parts of all arrays."""
     numbers: dict[int, int] = {}

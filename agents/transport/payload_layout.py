@@ -50,6 +50,8 @@ class Landings(Record):
     count: int
     room: int
     step: int
+    whole: int
+    """1 if bytes travel, too: then `Landing.source` is the place where they landed."""
 
 
 UNLIKE = -1

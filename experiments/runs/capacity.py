@@ -7,11 +7,16 @@ from pathlib import Path
 from weft.agents.transport.payload_layout import Landing
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.units import format_size
+from weft.experiments.scenario.resolve import ALIKE
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.fabric_program import check_carried
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
 from weft.topo.worlds.registry import WORLDS
+
+_BETWEEN_LOOKS = 1 << 28
+_NOTE_BYTES = 256
+"""Of a packet that came, with what is made of the note in the end."""
 
 
 def check_capacity(scenario: Scenario) -> int:
@@ -26,19 +31,27 @@ def check_capacity(scenario: Scenario) -> int:
     available = available_bytes()
     if not carries_bytes(scenario):
         return _check_bare(scenario, available)
+    if scenario.keep == "none":
+        return _check_dropped(scenario, available)
     try:
         return scenario.family.check_memory(scenario, available)
     except MachineError as error:
         if WORLDS[scenario.world].has_real_time or scenario.family.payload_reader(scenario):
             raise
         needed = _check_bare(scenario, available)
+        dropped = ""
+        if scenario.collective in ALIKE:
+            least = _dropped_bytes(scenario)
+            dropped = f", or --keep none, which takes {format_size(least)}"
         raise MachineError(
-            f"{error}, or --payload none, which takes {format_size(needed)}"
+            f"{error}{dropped}, or --payload none, which takes {format_size(needed)}"
         ) from None
 
 
 def carries_bytes(scenario: Scenario) -> bool:
     """Return whether data travel with their bytes in a scenario's runs on this machine."""
+    if scenario.keep == "none":
+        return True
     if scenario.payload != "auto":
         return scenario.payload == "all"
     if scenario.cores > 1:
@@ -59,6 +72,27 @@ def _check_bare(scenario: Scenario, available: int | None) -> int:
         raise MachineError(
             f"even without bytes of data, what came where takes {format_size(needed)} of memory, "
             f"and {format_size(available)} are free: choose a smaller --size, or fewer hosts"
+        )
+    return needed
+
+
+def _dropped_bytes(scenario: Scenario) -> int:
+    """Return how many bytes of memory a scenario takes, roughly, that drops what it has compared:
+    one rank's results, what comes between two looks, and notes of what came where."""
+    data = scenario.family.check_memory(scenario, None)
+    count = scenario.ranks * scenario.jobs
+    ranks = count * WORLDS[scenario.world].rank_bytes
+    return ranks + (data - ranks) // count + _BETWEEN_LOOKS + data // scenario.mtu * _NOTE_BYTES
+
+
+def _check_dropped(scenario: Scenario, available: int | None) -> int:
+    """Return `_dropped_bytes`. Raises MachineError for too little memory."""
+    needed = _dropped_bytes(scenario)
+    if available is not None and needed > available:
+        raise MachineError(
+            f"even with --keep none, results take {format_size(needed)} of memory, and "
+            f"{format_size(available)} are free: choose a smaller --size, fewer hosts, or "
+            "--payload none in place of it"
         )
     return needed
 

@@ -26,6 +26,7 @@ def simulate(
         seed=scenario.seed + repetition,
         payload=carries_bytes(scenario),
         cores=scenario.cores,
+        keep=scenario.keep == "all",
     )
     with kind.network(scenario.network(), options) as world:
         others = own_programs(world.topology)

@@ -343,6 +343,16 @@ class Asked(QueuesAsked):
     )
     """Whether data travel with all their bytes, or with none: then their lengths and places do, and
     results are verified by these."""
+    keep: str = option(
+        "all",
+        TEXT,
+        "Of the simulated world: all results until the end, or none: what comes of an Allgather or "
+        "Broadcast is compared, and dropped.",
+        group=TESTBED,
+        choices=("all", "none"),
+    )
+    """Whether ranks keep results until the end of a run, or drop what has come once it was
+    compared."""
     link_results: str = option(
         "auto",
         TEXT,

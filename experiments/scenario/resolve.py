@@ -15,6 +15,9 @@ from weft.topo.faults.schedule import links_of
 from weft.topo.network import Topology
 from weft.topo.worlds.registry import WORLDS
 
+ALIKE = ("allgather", "broadcast")
+"""The collectives that leave the same bytes on all ranks, as they were sent."""
+
 
 def resolve(asked: Asked) -> Asked:
     """Return what is asked, with all defaults filled in. Raises `InputError` for what makes no
@@ -78,6 +81,26 @@ def _check_world(asked: Asked, network: Topology) -> None:
             reader,
             f"payload none: {asked.collective} needs the bytes of data, since it {reader}; leave "
             "payload out",
+        )
+    if asked.keep == "none":
+        refuse(
+            WORLDS[asked.world].has_real_time,
+            f"keep none: in the {asked.world} world ranks' memory is theirs; choose world "
+            "'simulated', or leave keep out",
+        )
+        refuse(
+            asked.collective not in ALIKE,
+            f"keep none: {asked.collective} has results of which each rank needs its own; only "
+            f"those of {' and '.join(ALIKE)} are the same on all ranks: leave keep out",
+        )
+        refuse(
+            asked.cores > 1,
+            f"keep none: with cores {asked.cores} results are kept, since what comes is noted in "
+            "one order; leave cores or keep out",
+        )
+        refuse(
+            asked.payload == "none",
+            "keep none: with payload none there are no bytes to be kept; leave one of them out",
         )
     names = [switch.name for switch in network.switches]
     if asked.trace and asked.trace not in names:

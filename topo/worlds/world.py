@@ -67,6 +67,8 @@ class NetworkOptions:
     """Whether data travel with their bytes."""
     cores: int = 1
     """Where time is virtual: how many threads drive the network, a part each."""
+    keep: bool = True
+    """Whether ranks keep their results until the end of a run."""
     meanwhile: Callable[[], None] = lambda: None
     """What is to be done while the network comes up."""
     code: MachineCode | None = None

@@ -4,6 +4,7 @@ import numpy as np
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.payload import is_bare
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
     ICRC_BYTES,
@@ -70,7 +71,7 @@ def finish_from(
     """Do what `finish` does, but from another source port and with another TOS."""
     source, destination = endpoint.address, pair.peer_address
     row = row_address(batch, count)
-    covered = covered_bytes(row, used) if endpoint.landings else used
+    covered = covered_bytes(row, used) if is_bare(endpoint) else used
     size = put_icrc(row, covered, source, destination, source_port)
     if covered != used:
         size = ((used + 3) & -4) + ICRC_BYTES

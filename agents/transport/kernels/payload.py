@@ -14,9 +14,15 @@ from weft.base.jit import memcpy, words_at
 
 
 @internal
+def is_bare(endpoint: at.EndpointState) -> bool:
+    """Return whether data travel without their bytes."""
+    return endpoint.landings != 0 and at_payload.Landings(endpoint.landings).whole == 0
+
+
+@internal
 def put_payload(endpoint: at.EndpointState, place: int, memory: int, size: int) -> None:
     """Have a packet carry bytes at an address; `place` is where its payload is."""
-    if endpoint.landings == 0:
+    if not is_bare(endpoint):
         memcpy(place, memory, size)
         return
     landings = at_payload.Landings(endpoint.landings)
@@ -48,20 +54,23 @@ def take_payload(
         return
     landings = at_payload.Landings(endpoint.landings)
     landings.step += 1
-    carried = at_payload.Carried(place)
+    source, sent = memory, landings.step
+    if landings.whole:
+        memcpy(memory, place, size)
+    else:
+        carried = at_payload.Carried(place)
+        source, sent = carried.source, carried.sent
     last = endpoint.last_landings.ctypes.data + 8 * (lane & (at_payload.KEPT_LANDINGS - 1))
     number = words_at(last, 1)[0]
     if goes_on and number:
         row = at_payload.Landing(landings.rows, number - 1)
-        same = row.fetched == fetched and row.source + row.length == carried.source
+        same = row.fetched == fetched and row.source + row.length == source
         if same and row.target + row.length == memory and not row.weight:
             row.length += size
-            row.left = carried.sent
+            row.left = sent
             row.landed = landings.step
             return
-    words_at(last, 1)[0] = add_landing(
-        landings, memory, carried.source, size, carried.sent, fetched, 0
-    )
+    words_at(last, 1)[0] = add_landing(landings, memory, source, size, sent, fetched, 0)
 
 
 @internal

@@ -19,6 +19,7 @@ from weft.agents.transport import sink_layout as at_sink
 from weft.agents.transport.kernels.aggregation_results import find_job, receive_result
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
 from weft.agents.transport.kernels.memory import note_change, pair_at
+from weft.agents.transport.kernels.payload import is_bare
 from weft.agents.transport.kernels.requester import (
     receive_acknowledgement,
     receive_response,
@@ -66,7 +67,7 @@ def open_packet(
         endpoint.statistics.congestion_marks += 1
     status = wire.TRUNCATED
     if size <= batch.stride:
-        bare = endpoint.landings != 0
+        bare = is_bare(endpoint)
         status = wire.parse(row, size, source, destination, source_port, bare, fields)
     if status != wire.GOOD:
         count_fault(endpoint, status)

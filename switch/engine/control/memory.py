@@ -242,11 +242,18 @@ class Memory:
     def fit(self, fields: int, header_bytes: int) -> None:
         """Widen PHVs and header rows for a program; packets under way keep theirs."""
         if fields > self.phv.shape[1]:
-            self.phv = _enlarged(self.phv, self.packet_count, (fields + 7) // 8 * 8)
+            self.phv = self._widened(self.phv, (fields + 7) // 8 * 8)
         if header_bytes + at.SLACK > self.headers.shape[1]:
             stride = (header_bytes + 2 * at.SLACK) // 64 * 64
-            self.headers = _enlarged(self.headers, self.packet_count, stride)
+            self.headers = self._widened(self.headers, stride)
         self._lead()
+
+    def _widened(self, table: Any, width: int) -> Any:
+        """Return a table of packets with wider rows. Where no packet is under way, nothing is
+        written to it, so that it takes no memory yet."""
+        if self.context.free_packet_count == self.packet_count:
+            return zeroed((self.packet_count, width), table.dtype)
+        return _enlarged(table, self.packet_count, width)
 
     def grow(self, *, packets: bool = True, buffers: bool = True) -> None:
         """Double the pool's packets or buffers (copies of a frame share one).

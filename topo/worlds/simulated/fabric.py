@@ -422,7 +422,7 @@ class Fabric:
     @property
     def carries_bytes(self) -> bool:
         """Return whether data travel with their bytes."""
-        return self.world.landings == 0
+        return self.world.landings == 0 or self.landings.whole
 
     def take_code(self) -> None:
         """Let programs run as machine code that have been compiled by now."""

@@ -1,6 +1,7 @@
 """Compiled code that does to a frame, at the far end of a link, what packet faults ask for."""
 
 from weft.agents.transport.kernels.memory import memmove
+from weft.agents.transport.payload_layout import Landings
 from weft.agents.wire.headers import ICRC_BYTES
 from weft.agents.wire.packets import CARRIED_BYTES, covered_bytes
 from weft.base.jit import load8, memcpy
@@ -83,7 +84,7 @@ def rule_applies(
 def spoilt_byte(world: WorldRecord, data: Frame, at: int, length: int, place: int) -> int:
     """Return which byte behind IPv4 and UDP to spoil in place of one that does not travel: one of
     the ICRC."""
-    if world.landings == 0:
+    if world.landings == 0 or Landings(world.landings).whole:
         return place
     row = data.ctypes.data + at + STACK_BYTES
     used = length - STACK_BYTES - ICRC_BYTES

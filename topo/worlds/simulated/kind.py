@@ -36,6 +36,7 @@ class Simulated(WorldKind):
             code=options.code,
             payload=options.payload,
             cores=options.cores,
+            keep=options.keep,
         )
 
     def check(self, wanted: Wanted, network: Topology) -> None:

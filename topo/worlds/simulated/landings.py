@@ -13,14 +13,17 @@ _FIRST = 1 << 12
 
 
 class Landings:
-    """The landings of all hosts of a world; there are none if data travel with their bytes."""
+    """The landings of all hosts of a world; there are none if data travel with their bytes, unless
+    they are noted all the same (``whole``)."""
 
-    def __init__(self, noted: bool) -> None:
+    def __init__(self, noted: bool, whole: bool = False) -> None:
+        self.whole = whole
         self._rows = np.zeros(_FIRST if noted else 0, Landing.dtype)
         self._words = Words.zeroed(rows=self._rows.ctypes.data, room=len(self._rows))
+        self._words.whole = int(whole)
         self.location: int = self._words.location if noted else 0
         """The address of `Words`, or 0."""
-        self.sums = NotedSums(self._words) if noted else None
+        self.sums = NotedSums(self._words) if noted and not whole else None
         """The sums that hosts make."""
 
     @property
@@ -33,6 +36,10 @@ class Landings:
         self._words.count = 0
         if self.sums is not None:
             self.sums.forget()
+
+    def start_over(self) -> None:
+        """Forget rows that have been looked at; no endpoint may go on with one of them."""
+        self._words.count = 0
 
     def make_room(self) -> None:
         """Have room for more, if there is none."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from weft.agents.collectives.bare_results import find_wrong_results
 from weft.agents.collectives.coverage import Held
+from weft.agents.collectives.dropped import DroppedResults, compare_all
 from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.participant import Cast, Introductions, Participant
 from weft.agents.ranks import OperationConfig, RankReport, report_of
@@ -107,6 +108,11 @@ class SimulatedOperations:
             limited.workloads(number, team, keep=True) for number, team in enumerate(cast.teams)
         ]
         """The workloads of each team."""
+        self._dropped = [
+            [DroppedResults(workload, sizes[number]) for workload in workloads]
+            for number, workloads in enumerate(self._workloads if fabric.landings.whole else ())
+        ]
+        """The results of each team's operations, where they are not kept."""
         self._jobs: list[list[BoundRequest]] = []
         """The jobs of each process that is a rank, in order."""
         self._series: list[Series] = []
@@ -194,16 +200,24 @@ class SimulatedOperations:
 
     def _prepare(self) -> None:
         """Make every rank's arrays and fill in what the rank contributes."""
-        needed = sum(
-            workload.buffer_bytes(rank)
-            for team, rank in self._ranks
-            for workload in self._workloads[team]
+        needed = (
+            0
+            if self._dropped
+            else sum(
+                workload.buffer_bytes(rank)
+                for team, rank in self._ranks
+                for workload in self._workloads[team]
+            )
         )
         memory = self._memory(needed)
         start = 0
         for team, rank in self._ranks:
             jobs = []
-            for workload in self._workloads[team]:
+            for number, workload in enumerate(self._workloads[team]):
+                if self._dropped:
+                    kept = self._dropped[team][number].buffer(rank).view(workload.request.dtype)
+                    jobs.append(BoundRequest(workload.request, kept, None))
+                    continue
                 part = memory[start : start + workload.buffer_bytes(rank)]
                 start += len(part)
                 output = workload.empty_output(rank)
@@ -242,6 +256,7 @@ class SimulatedOperations:
         return self._attended(host)
 
     def _pause(self) -> None:
+        self._compare()
         if self._progress is None:
             return
         received = sum(
@@ -255,6 +270,15 @@ class SimulatedOperations:
         )
         spent_ns = self._fabric.now_ns - self._started_ns
         self._progress(SimulatedProgress(received, expected, len(self._ended), spent_ns))
+
+    def _compare(self) -> None:
+        """Compare what has come since the last time, where results are not kept."""
+        if not self._dropped:
+            return
+        compare_all([each for some in self._dropped for each in some], self._fabric.landings.rows)
+        self._fabric.landings.start_over()
+        for participant in self._participants:
+            participant.endpoint.state.last_landings[:] = 0
 
     def _result(self, rank: int) -> RankReport:
         """Compare every byte with what it must be, and return a rank's result."""
@@ -294,11 +318,19 @@ class SimulatedOperations:
         wrong = find_wrong_results(landings.rows, landings.sums or (), held)
         return {ranks[number]: wrong[number] for number in sorted(wrong, reverse=True)}
 
+    @cached_property
+    def _unlike(self) -> list[list[dict[int, str]]]:
+        """What is wrong with results that are not kept, by team and operation, of each rank."""
+        self._compare()
+        return [[each.wrong() for each in some] for some in self._dropped]
+
     def _difference(self, rank: int) -> str:
         """Return where a rank's data is wrong; empty if it is right."""
         if not self._fabric.carries_bytes:
             return self._uncovered.get(rank, "")
         team, member = self._ranks[rank]
+        if self._dropped:
+            return next((each[member] for each in self._unlike[team] if member in each), "")
         wrong = (
             workload.check(member, job.buffer, job.output)
             for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True)

@@ -36,6 +36,7 @@ from weft.topo.interfaces import check_path_mtu
 from weft.topo.network import Link, Topology
 from weft.topo.worlds.simulated.cut import cut
 from weft.topo.worlds.simulated.fabric import Fabric
+from weft.topo.worlds.simulated.landings import Landings
 from weft.topo.worlds.simulated.operation import SimulatedOperations, SimulatedProgress
 from weft.topo.worlds.simulated.tap import TappedFrames, go_on_to
 from weft.topo.worlds.world import Advance, MachineCode, Order, World
@@ -72,6 +73,7 @@ class SimulatedWorld(World):
         payload: bool = True,
         headers_alone: bool = False,
         cores: int = 1,
+        keep: bool = True,
     ) -> None:
         """Set up the network.
 
@@ -82,7 +84,8 @@ class SimulatedWorld(World):
         of data travel, and their bytes do not. The digest is then of frames' headers, which it
         also is with ``headers_alone``. With several ``cores``, as many threads drive parts of the
         network (`weft.topo.worlds.simulated.cut`), where links between these have a delay; what
-        happens is the same.
+        happens is the same. Unless ranks ``keep`` results, their operations are such as leave the same
+        bytes on all of them, which are compared as they come, and dropped.
 
         Raises InputError for what makes no sense.
         """
@@ -112,6 +115,9 @@ class SimulatedWorld(World):
             headers_alone=headers_alone,
             parts=made if made.window_ns else None,
         )
+        if not keep:
+            self.fabric.landings = Landings(noted=True, whole=True)
+            self.fabric.world.landings = self.fabric.landings.location
         self._code = code
         self.controls = {
             switch.name: self.fabric.dataplane.control(index, switch.name)
