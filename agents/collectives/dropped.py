@@ -62,7 +62,7 @@ class DroppedResults:
         file = os.memfd_create("weft")
         try:
             os.ftruncate(file, self._stride)
-            os.pwrite(file, self._expected, 0)
+            os.pwrite(file, self._expected.tobytes(), 0)
             for rank in range(ranks):
                 place, both = self._base + rank * self._stride, mmap.PROT_READ | mmap.PROT_WRITE
                 _mapped(place, self._stride, both, _PRIVATE_FIXED, file)

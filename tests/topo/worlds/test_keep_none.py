@@ -68,7 +68,7 @@ def test_bytes_that_come_twice_are_named_unless_they_were_fetched() -> None:
     rows["fetched"] = [0, 1]
     results.compare(rows)
     assert results.wrong() == {}
-    results.compare(landed((start + 20, 5)))
+    results.compare(landed((start + 5, 3)))
     assert "came twice" in results.wrong()[1]
 
 

@@ -84,8 +84,8 @@ class SimulatedWorld(World):
         of data travel, and their bytes do not. The digest is then of frames' headers, which it
         also is with ``headers_alone``. With several ``cores``, as many threads drive parts of the
         network (`weft.topo.worlds.simulated.cut`), where links between these have a delay; what
-        happens is the same. Unless ranks ``keep`` results, their operations are such as leave the same
-        bytes on all of them, which are compared as they come, and dropped.
+        happens is the same. Unless ranks ``keep`` results, their operations are such as leave the
+        same bytes on all of them, which are compared as they come, and dropped.
 
         Raises InputError for what makes no sense.
         """
