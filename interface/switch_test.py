@@ -60,7 +60,7 @@ class SwitchUnderTest(SwitchHandle):
         self.net.host(port - 1).send(packet)
         self.sent.append((port, bytes(packet)))
 
-    def expect(self, port: int, packet: Expected, timeout: float = 1.0) -> "Packet":
+    def expect(self, port: int, packet: Expected, timeout: float = 5.0) -> "Packet":
         """Return the frame that leaves by a port, as scapy's packet, once it has come.
 
         Args:
