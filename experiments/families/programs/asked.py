@@ -139,10 +139,8 @@ def check_program(script: str, arguments: Sequence[str], options: ProgramAsked) 
                 f"--as {name!r}: choose {listed(NAMES_FOR_WEFT, 'or')}, a name of a backend that "
                 "the program gives to init_process_group and that is to mean weft"
             )
-    refuse(
-        not 0 <= options.max_restarts <= MOST_RESTARTS,
-        f"--max-restarts {options.max_restarts}: choose 0 to {MOST_RESTARTS}",
-    )
+    if not 0 <= options.max_restarts <= MOST_RESTARTS:
+        raise InputError(f"--max-restarts {options.max_restarts}: choose 0 to {MOST_RESTARTS}")
     choices_of(options.algorithms)
     if not 0 < options.limit_s <= MOST_LIMIT_S:
         raise InputError(
