@@ -14,6 +14,8 @@ from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 
 WATCH_S = 0.3
 """Between two looks at the files of a program that is loaded whenever it is saved."""
+LATE = "DEADLINE_EXCEEDED"
+"""gRPC's code for a switch that has not answered yet, of which nothing else can be concluded."""
 
 Say = Callable[[str], None]
 
@@ -56,7 +58,9 @@ def _load_into(name: str, switch: RunningSwitch, program: LoadableProgram, over:
         session.connect(over=over)
         try:
             session.push_program(program, keep=True)
-        except SwitchError:
+        except SwitchError as error:
+            if error.code == LATE:  # it can, and may be about to
+                raise
             session.push_program(program)
 
 
@@ -92,5 +96,7 @@ def _entries(name: str, switch: RunningSwitch) -> int:
     try:
         with Inspector(name, switch.device_id, switch.address) as inspector:
             return inspector.entries()
-    except SwitchError:
+    except SwitchError as error:
+        if error.code == LATE:
+            raise
         return 0  # no program yet

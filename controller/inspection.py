@@ -127,7 +127,8 @@ class Inspector:
         raise InputError(f"{what} {name!r}: the program of {self._name} has {names}")
 
     def _error(self, what: str, error: Any) -> SwitchError:
-        return SwitchError(f"{self._name} could not {what}: {error.code().name}: {error.details()}")
+        code = error.code().name
+        return SwitchError(f"{self._name} could not {what}: {code}: {error.details()}", code)
 
 
 def entry_text(p4info: Any, table: Any, entry: Any) -> str:
