@@ -507,7 +507,7 @@ def test_threads_that_use_a_network_at_once_are_told_and_may_take_turns() -> Non
 # In the emulated world alone.
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 class TestEmulated:
     def test_hosts_run_commands(self) -> None:

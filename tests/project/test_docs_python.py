@@ -21,7 +21,7 @@ OTHERS = [block for block in BLOCKS if block not in SCRIPTS and block not in TES
 SIMULATED = 'world="simulated"'
 
 emulated = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
 

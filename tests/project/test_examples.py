@@ -18,7 +18,7 @@ from weft.base.cache import CHECKOUT
 
 EXAMPLES = CHECKOUT / "examples"
 as_root = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
 
@@ -57,7 +57,7 @@ def test_what_classes_of_traffic_get_is_what_the_page_has(script: str, tmp_path:
     assert "".join(f"    {line}\n" for line in said.splitlines()) in page
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_the_mininet_script(tmp_path: Path) -> None:
     said = run(sys.executable, EXAMPLES / "mininet_script.py", cwd=tmp_path)

@@ -148,7 +148,7 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
         assert (inside / "weft" / file).is_file()
 
 
-@pytest.mark.system
+@pytest.mark.system(alone=False)
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="networks need root")
 @pytest.mark.skipif(not levels_met(), reason="wheels have no code for this processor")

@@ -32,7 +32,7 @@ WORLDS = [
     pytest.param(
         "emulated",
         marks=[
-            pytest.mark.system,
+            pytest.mark.system(alone=False),
             pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
         ],
     ),

@@ -19,7 +19,7 @@ from weft.experiments.results.network import NetworkResults
 from weft.switch.compiler import compile_cached
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
 
@@ -73,6 +73,7 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_comes_up(tmp_pat
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.system  # its port is to be free still when the switch takes it
 def test_python_leaves_switches_to_a_controller_of_ones_own(wire: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -37,7 +37,7 @@ from weft.topo.fabric_program import fabric_program
 from weft.topo.worlds.emulated.runs import RUNS, Process, read_record
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
 
@@ -291,6 +291,7 @@ def test_a_priority_without_a_queue_is_said_at_the_prompt_and_served_with_one(
     assert "drops packets" not in served.stdout
 
 
+@pytest.mark.system  # its port is to be free still when the switch takes it
 def test_a_controller_of_ones_own_owns_the_switches_and_load_works_after_it(
     tmp_path: Path,
 ) -> None:
@@ -330,6 +331,7 @@ def test_what_is_not_up_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2 and "nothing.txt" in done.stderr
 
 
+@pytest.mark.system  # what it leaves is to be cleaned up by itself
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_hides_whose_it_is_ends_with_the_testbed(
     end: signal.Signals, tmp_path: Path
@@ -551,6 +553,7 @@ def round_trip_ms(prompt: Prompt) -> float:
     return min(times)
 
 
+@pytest.mark.system  # it measures round trips
 def test_links_go_on_with_another_delay_and_loss(elsewhere: Prompt) -> None:
     before = round_trip_ms(elsewhere)
     said = elsewhere.ask("link h0 leaf0 delay=200ms jitter=1ms")

@@ -27,7 +27,7 @@ GROUP = "239.0.0.1"
 TOOLS = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.system(alone=False),
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(bool(TOOLS), reason=f"not installed: {', '.join(TOOLS)}"),
 ]
