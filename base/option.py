@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, fields, replace
 from dataclasses import field as dataclass_field
+from functools import cache
 from typing import Any, TypeVar, cast
 
 from weft.base.errors import InputError
@@ -352,13 +353,18 @@ def check_own(options: Any) -> None:
 
     How small a size may be at least is for people who run scenarios: here it is one byte.
     """
-    for each in fields(options):
-        row, value = row_of(each), getattr(options, each.name)
+    for row in _own_rows(options.__class__):
+        value = getattr(options, row.field)
         if row.choices and value != row.default and value not in row.choices:
             raise InputError(f"{row.name} {value!r}: choose from {', '.join(row.choices)}")
         if isinstance(row.between, tuple) and not row.is_unsaid(value):
             low, high = row.between
             row.kind.check(row.name, value, min(low, 1) if row.kind is SIZE else low, high)
+
+
+@cache
+def _own_rows(options: Any) -> tuple[Option, ...]:
+    return tuple(rows_of(options).values())
 
 
 def row_of(field: Field[Any]) -> Option:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from weft.agents.collectives.names import MAX_SIZE_BYTES
 from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.base.option import WHOLE, whole
@@ -21,7 +22,7 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.checks import with_shape
-from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
+from weft.experiments.scenario.choices import COUNTS, TOPOLOGIES, choose
 from weft.experiments.scenario.families import families
 from weft.experiments.scenario.family import family_of
 from weft.experiments.scenario.placement import place

@@ -364,10 +364,18 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     # -- what others than torch ask of it
 
-    def check_multicasts(self) -> None:
-        """Raise BadCallError if the switches cannot replicate for this group."""
-        why = self._lanes.current.choices.why_not("allgather", "multicast", "uint8", "sum")
-        refuse(why, f"multicast: {why}")
+    def check_able(
+        self, collective: str, algorithm: str, what: str, dtype: torch.dtype = torch.uint8
+    ) -> None:
+        """Raise BadCallError if an algorithm cannot do a collective of elements of a type for this
+        group.
+
+        Args:
+            what: what asks for it, as the message says first.
+        """
+        name = memory_of.NAMES.get(dtype, str(dtype))
+        why = self._lanes.current.choices.why_not(collective, algorithm, name, "sum")
+        refuse(why, f"{what}: {why}")
 
     def allgather_by(
         self, algorithm: str, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, what: str
@@ -381,12 +389,6 @@ class WeftProcessGroup(dist.ProcessGroup):
         """
         parts = [[each] for each in outputs]
         return self._collectives.allgather(what, parts, [tensor], outputs, None, algorithm)
-
-    def check_switches_add(self, dtype: torch.dtype) -> None:
-        """Raise BadCallError if the switches cannot add numbers of a type for this group."""
-        name = memory_of.NAMES.get(dtype, str(dtype))
-        why = self._lanes.current.choices.why_not("allreduce", "switch", name, "sum")
-        refuse(why, f"algorithm switch: {why}")
 
     def allreduce_by(self, algorithm: str, tensor: torch.Tensor, what: str) -> WeftWork:
         """Add a tensor of all ranks by an algorithm that was chosen for it; all get the sum.

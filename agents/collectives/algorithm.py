@@ -18,10 +18,10 @@ from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, link_bytes, payload
 from weft.agents.collectives.unicast import Bytes, Pattern
 from weft.agents.collectives.unicast_operation import operation_of
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
 from weft.base.option import check_own
-from weft.base.registry import NoOptions
 
 Order = Union[int, "tuple[Order, ...]"]
 """The order in which ranks' elements are added: a rank, or a tuple of orders whose sums are added
@@ -61,12 +61,11 @@ class Algorithm:
     """What plots and pages call it, if not by its name."""
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
     """Its colours in plots and pages, on white and on dark."""
-    uses: frozenset[str] = frozenset({"block"})
-    """The options of unicast algorithms that it uses."""
-    options: type[Any] = NoOptions
+    options: type[Any] = UnicastOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
     `weft.base.option`, as those of a scenario are. `own` has what is asked of them. What others of
-    Weft's algorithms have may be among them: then it goes by these, too."""
+    Weft's algorithms have may be among them: then it goes by these, too. One of unicast is a
+    subclass of `UnicastOptions`."""
     multicasts = False
     """Whether ranks multicast data, so that the algorithm needs multicast groups of the
     switches."""
@@ -144,6 +143,7 @@ class Algorithm:
         Raises:
             InputError: the communicator lacks something that the algorithm needs.
         """
+        self.own(request)
         rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
         pattern = self.pattern(request, rank, size, path_mtu, data, result)
         pattern.sums = communicator.endpoint.sums

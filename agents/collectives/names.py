@@ -18,7 +18,6 @@ class AlgorithmFacts(msgspec.Struct):
     `weft.agents.collectives.algorithm.Algorithm`."""
 
     collectives: list[Collective]
-    uses: list[str]
     position: dict[str, int]
     unicast: bool
     baseline: bool
@@ -105,9 +104,6 @@ REDUCTIONS = (*OPS, "product", "bitwise-and", "bitwise-or", "bitwise-xor")
 DATA = ("exact", "normal", "heavy-tailed", "mixed")
 """What they are: integers whose sums are exact in any order, or numbers as gradients are
 (`weft.agents.collectives.gradients`)."""
-SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
-"""The types of the algorithm switch, which adds in fixed point of 32 bits; its ops are sum and
-average."""
 SLOTS = 128
 """N: rounds of a job of sums in switches under way at a time. With 256 values a packet, 11.5 ms at
 100 Mbit/s."""
@@ -125,5 +121,7 @@ BLOCK_BYTES = 64 * 1024
 """What unicast algorithms pass on at a time if nothing is said, of large shards."""
 BLOCKS_PER_SHARD = 8
 """Smaller shards are cut into so many blocks, down to one packet a block."""
+MAX_SIZE_BYTES = 1 << 32
+"""The most bytes of a rank that a scenario may ask for."""
 MAX_AT_ONCE = 64
 """Operations that may run at the same time: data packets carry 8 bits of their number."""

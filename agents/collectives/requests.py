@@ -137,9 +137,6 @@ class Request:
     end; integers truncate toward zero."""
     root: int = whole(0)
     """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
-    block_bytes: int = whole(0)
-    """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets. 0 means 64
-    KiB, or an eighth of the largest shard where that is less."""
     lanes: int = whole(1, least=1)
     """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
     possible, so that as many lanes of the communicator get equal parts of it."""

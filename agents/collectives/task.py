@@ -31,8 +31,6 @@ class Task:
     """What is counted: payload, or what the algorithm's `frames` says."""
     packet_bytes: int = 4096
     """The path MTU."""
-    summed_bytes: int = 0
-    """What reduction servers sum up and send on by itself; 0: a packet."""
     own: tuple[tuple[str, Any], ...] = ()
     """What is asked of the algorithm's own options, by the names of their fields."""
     places: Places | None = None

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from weft.agents.collectives.dtypes import average, dtype_of
 from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast_options import asked_block_bytes
 from weft.agents.transport.noted_sums import NotedSums
 from weft.agents.transport.relay import RelayTable
 from weft.base.errors import ProtocolError
@@ -42,7 +43,7 @@ class Write:
 def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> int:
     """Return bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
     largest = max(shard_bytes, default=0)
-    wanted = request.block_bytes or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
+    wanted = asked_block_bytes(request.own) or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
     if request.lanes > 1 and largest:
         # Small blocks, so that all lanes are busy at a time.
         wanted = max(path_mtu, wanted // request.lanes)

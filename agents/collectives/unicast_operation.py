@@ -23,6 +23,7 @@ from weft.agents.collectives.operation import (
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.turns import Turns
 from weft.agents.collectives.unicast import Bytes, Pattern, TablePattern, Write
+from weft.agents.collectives.unicast_options import asked_block_bytes
 from weft.agents.transport.relay import Relay, RelayLimits
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError, refuse
@@ -92,7 +93,7 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
                 at_once = max(1, packets // lanes[peer])
                 communicator.share_window(peer, min(at_once, communicator.size - 1))
         rate_bps = communicator.endpoint.rate_bps
-        block = request.block_bytes or BLOCK_BYTES
+        block = asked_block_bytes(request.own) or BLOCK_BYTES
         most = MAX_POSTED_IN_ROUNDS_BYTES if in_rounds else MAX_POSTED_BYTES
         window_ns = MAX_POSTED_IN_ROUNDS_NS if in_rounds else MAX_POSTED_NS
         # While one block is under way there is room for the next, even on the slowest link.

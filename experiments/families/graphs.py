@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weft.experiments.families.flow_times import FlowTimes
 from weft.experiments.scenario.family import Family
@@ -30,9 +30,6 @@ class FlowFamily(Family):
         from weft.agents.collectives.algorithm import Algorithm
 
         return (Algorithm(),)
-
-    def owners(self, asked: "Asked") -> Iterator[Any]:
-        yield from ()
 
     def shard_sizes(self, asked: "Asked", ranks: int) -> tuple[int, ...]:
         """It is what the rank sends."""

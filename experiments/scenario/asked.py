@@ -1,16 +1,16 @@
 """What is asked of a run: the table of all options, with a row for each field."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
     AGGREGATION_VALUES,
-    BLOCK_BYTES,
     BMV2_AGGREGATION_VALUES,
     DATA,
     MAX_AT_ONCE,
+    MAX_SIZE_BYTES,
     OPS,
     ROOTED,
 )
@@ -32,7 +32,6 @@ from weft.base.option import (
     SIZES,
     TESTBED,
     TEXT,
-    UNICAST,
     WHOLE,
     Option,
     OptionKind,
@@ -47,7 +46,6 @@ from weft.experiments.scenario.choices import (
     DTYPE,
     DTYPES,
     MAX_JOBS,
-    MAX_SIZE_BYTES,
     NOTICE_AFTER_NS,
     NOTICES,
     REDUCED_DTYPE,
@@ -102,11 +100,6 @@ def _known_faults() -> str:
     return f"{loss}, like leaf0-spine1:loss=0.1, or {', '.join(others)}"
 
 
-def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
-    """Return a function that says whether an algorithm that is asked for uses an option."""
-    return lambda asked: any(name in each.uses for each in asked.kinds())
-
-
 def _are_dtypes(names: str) -> bool:
     """Return whether a text says one type for each of the tensors of a resharding."""
     return all(name.strip() in (*DTYPES, *TENSOR_DTYPES) for name in names.split(";"))
@@ -116,7 +109,7 @@ OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 
 
 @dataclass(frozen=True)
-@with_own_options(algorithms="block_bytes", families="operations")
+@with_own_options(algorithms="jobs", families="operations")
 class Asked(QueuesAsked):
     """What is asked of a run, as it was asked: every field is an option of ``weft run`` and a key
     of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with everything
@@ -201,20 +194,6 @@ class Asked(QueuesAsked):
     )
     """The rank whose buffer all others get in a Broadcast, and which gets everything in
     many-to-one."""
-    block_bytes: int | None = option(
-        None,
-        SIZE,
-        "What unicast algorithms pass on at a time.",
-        group=UNICAST,
-        name="block",
-        metavar="SIZE",
-        between=(1, MAX_SIZE_BYTES),
-        default_text=f"{SIZE.write(BLOCK_BYTES)}, or an eighth of a shard",
-        used=_by_algorithm("block"),
-        who="it is for unicast algorithms (multicast has chunk, switch values)",
-    )
-    """Unicast algorithms pass on blocks of so many bytes; by default 64 KiB, or an eighth of the
-    largest shard where that is less."""
     jobs: int = option(
         1,
         WHOLE,

@@ -10,12 +10,11 @@ from functools import cache, partial
 from types import UnionType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from weft.agents.collectives.names import ALGORITHMS
 from weft.agents.collectives.needs import Setting
 from weft.base.arguments import items, number, text, texts, truth, wholes
 from weft.base.arguments import whole as whole_number
 from weft.base.entry_points import blamed
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, refuse
 from weft.base.option import own_of, whole
 from weft.base.units import format_seeds, listed, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
@@ -117,13 +116,6 @@ def with_algorithms(asked: Asked) -> Asked:
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
             "repeat (--repeat N) to run it N times",
         )
-        uses = ALGORITHMS.fact(algorithm, "uses") if algorithm in ALGORITHMS else ()
-        unknown = ", ".join(sorted({*uses} - OPTIONS.keys()))
-        if unknown:
-            raise InputError(
-                f"algorithm {algorithm!r} uses {unknown}{did_you_mean(unknown, OPTIONS)}, which "
-                "is no option: let its uses be names that weft run --help has after --"
-            )
     return asked
 
 

@@ -44,8 +44,6 @@ PLACEMENTS = ("in-order", "strided", "random")
 
 MAX_JOBS = 16
 
-MAX_SIZE_BYTES = 1 << 32
-
 
 def choose(name: str, value: object, choices: Collection[str]) -> None:
     """Raise `InputError` for a value that is not among the choices; the message writes the choice

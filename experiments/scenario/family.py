@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from weft.agents.collectives.names import MAX_SIZE_BYTES
 from weft.base.option import whole
 from weft.base.registry import NoOptions
 from weft.base.units import format_size
-from weft.experiments.scenario.choices import MAX_SIZE_BYTES, choose
+from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.families import choices, family_named
 from weft.experiments.scenario.part import Part, Run
 

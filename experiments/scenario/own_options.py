@@ -94,7 +94,7 @@ def _together(shared: Sequence[tuple[Option, str]]) -> Option:
     (first, _), *_ = shared
     helps = dict.fromkeys(row.help.removesuffix(".") for row, _ in shared if row.help)
     usual = dict.fromkeys(row.default_text for row, _ in shared if row.default_text)
-    whose = [row.who.removeprefix(IT_IS_FOR) or name for row, name in shared]
+    whose = list(dict.fromkeys(row.who.removeprefix(IT_IS_FOR) or name for row, name in shared))
     who = ", and ".join(whose) if any(row.who for row, _ in shared) else listed(whose, "and")
     return replace(
         first,

@@ -26,7 +26,6 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
         "dtype": asked.dtype,
         "op": asked.op,
         "root": asked.root,
-        "block_bytes": asked.block_bytes or 0,
         "own": own_values(asked, kinds_of(collective, algorithm)[0]),
         "timeout_ns": round((asked.timeout_s or 0) * 1e9),
         "repeat_ns": repeat_ns_per_kib(asked),

@@ -24,8 +24,10 @@ from weft.agents.collectives.places import Places, TierBytes
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError
+from weft.base.option import own_of
 from weft.experiments.scenario.kinds import own_values
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
@@ -58,7 +60,7 @@ def asked_of(
     """
     shards = np.asarray(scenario.shard_sizes, np.int64)
     default_bytes = min(BLOCK_BYTES, -(-int(shards.max()) // BLOCKS_PER_SHARD))
-    block_bytes = scenario.block_bytes or default_bytes
+    block_bytes = own_of(scenario, UnicastOptions).block_bytes or default_bytes
     kind = algorithm_of(scenario.collective, algorithm)
     task = Task(
         scenario.collective,
@@ -69,7 +71,6 @@ def asked_of(
         block_bytes=-(-block_bytes // scenario.mtu) * scenario.mtu,
         operations=scenario.operations,
         packet_bytes=scenario.mtu,
-        summed_bytes=scenario.block_bytes or 0,
         places=places or places_of(scenario.network(), member_hosts(scenario)),
     )
     return kind, replace(task, sizing=kind.frames(task)) if frames else task

@@ -75,7 +75,7 @@ def gemv_allreduce(
             raise BadCallError(f"algorithm {algorithm!r}: choose {' or '.join(ALGORITHMS)}")
         options = Options(tile_rows, slice_tiles, order)
         if algorithm == SWITCH and group.size() > 1:
-            group.check_switches_add(weight.dtype)
+            group.check_able("allreduce", SWITCH, f"algorithm {SWITCH}", weight.dtype)
     columns = (x if x.dim() == 2 else x.unsqueeze(0)).t()  # [K / P, M]
     text = f"of {weight.shape[0]} x {columns.shape[1]} {weight.dtype}"
     if algorithm == SWITCH:

@@ -25,6 +25,7 @@ from weft.agents.collectives.algorithms.ring import Ring
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.errors import refuse
 from weft.base.option import UNICAST, WHOLE, option
 
@@ -34,7 +35,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Own:
+class Own(UnicastOptions):
     stride: int = option(
         1, WHOLE, "Ranks that a backwards ring steps over.", group=UNICAST, between=(1, 7),
         counted="ranks", network=True,
@@ -99,7 +100,6 @@ class Flood(Multicast):
 
     name = "flood"
     collectives = ("allgather",)
-    uses = frozenset({"chunk"})
     label = "Deluge"
 
     def least_bytes(self, task):
@@ -676,7 +676,7 @@ class Own:
     pass
 
 class Duck:
-    name, collectives, uses, position, unicast, baseline = "duck", ("allgather",), (), {}, 1, False
+    name, collectives, position, unicast, baseline = "duck", ("allgather",), {}, 1, False
     label, colours = "", ("#112233", "#445566")
     interleaved_as, options = "", Own
 
@@ -688,7 +688,7 @@ ALGORITHM = Duck()
     ("source", "said"),
     [
         ("import nothing_of_that_name", "nothing_of_that_name"),
-        ("ALGORITHM = 5", "it is of type int, without name, collectives, uses"),
+        ("ALGORITHM = 5", "it is of type int, without name, collectives, position"),
         ("class ALGORITHM: pass", "it is the class ALGORITHM: name an instance"),
         (ALGORITHM.replace("backwards-ring", "ring"), "there is a 'ring' already"),
         (ALGORITHM.replace("backwards-ring", "Bad Name,x"), "its name is 'Bad Name,x': let it"),
@@ -700,7 +700,7 @@ ALGORITHM = Duck()
         (ALGORITHM.replace("    label", "    position = None\n    label"), "position is None"),
         (ALGORITHM + "import sys; sys.exit(3)", "SystemExit: 3"),
         (
-            ALGORITHM.replace("@dataclass(frozen=True)\n", ""),
+            ALGORITHM.replace("options = Own", "options = int"),
             "must be called with a dataclass type",
         ),
         (DUCK, "it is of type Duck: derive that from weft.agents.collectives.algorithm.Algorithm"),
@@ -715,14 +715,6 @@ def test_what_cannot_be_used_is_left_out_and_said(tmp_path: Path, source: str, s
     )  # fmt: skip
     (line,) = done.stderr.splitlines()
     assert "'algorithm' of broken" in line and said in line
-
-
-def test_what_an_algorithm_heeds_is_an_option(tmp_path: Path) -> None:
-    source = ALGORITHM.replace("    label", '    uses = {"chnk"}\n    label', 1)
-    package(tmp_path, "backwards", source, "weft.algorithms", "algorithm")
-    words = ["run", "allgather", "--world", "simulated", "--algorithm", "backwards-ring"]
-    said = weft(tmp_path, *words, status=2)
-    assert "algorithm 'backwards-ring' uses chnk (did you mean chunk?), which is no" in said
 
 
 @pytest.mark.parametrize(

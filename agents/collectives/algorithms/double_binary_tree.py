@@ -17,6 +17,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Transfers, even_parts, together
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, require, summed
+from weft.agents.collectives.unicast_options import asked_block_bytes
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
@@ -62,9 +63,9 @@ class DoubleBinaryTreeAllreduce(Pattern):
     ) -> None:
         first = -(-request.elements(1)[0] // 2) * request.item_bytes
         halves = [first, len(buffer) - first]
-        if not request.block_bytes:
+        if not asked_block_bytes(request.own):
             wanted = max(1, min(BLOCK_BYTES, -(-first // BLOCKS_PER_HALF)))
-            request = replace(request, block_bytes=wanted)
+            request = replace(request, own={"block_bytes": wanted})
         super().__init__(request, rank, size, path_mtu, buffer, output, halves)
         self._trees = [
             TreePlace(*double_binary_tree(tree, rank, size), self._blocks.of(tree))

@@ -371,7 +371,6 @@ class Multicast(Algorithm):
     position: Mapping[str, int] = {"allgather": 0, "broadcast": 0, "fsdp-interleave": 1}
     interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
-    uses: frozenset[str] = frozenset()
     options = MulticastOptions
     multicasts = True
     in_turn = True

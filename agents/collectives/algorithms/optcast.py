@@ -83,7 +83,7 @@ class OptcastOperation(Operation):
             request.collective, request.op, request.dtype,
             elements if scatters else (sum(elements),), communicator.size,
             len(communicator.servers), split=own.split or 0, fan_in=own.fan_in or 0,
-            block_bytes=request.block_bytes, cursor=communicator.server_cursor,
+            block_bytes=own.block_bytes or 0, cursor=communicator.server_cursor,
             packet_bytes=communicator.endpoint.path_mtu,
         )  # fmt: skip
         communicator.server_cursor += terms.split

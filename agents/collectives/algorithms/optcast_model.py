@@ -143,7 +143,7 @@ class Optcast:
             return 0
         brought = (self._contributions(done * self.pieces) for done in range(task.operations))
         gathered = fullest_link_bytes(number, placed(brought, hosts))
-        block = task.summed_bytes or task.packet_bytes
+        block = self.own.block_bytes or task.packet_bytes
         last = task.sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))
         hops = 2 * self.levels - 1
         return max(fullest, gathered + hops * int(last[0]))

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from weft.agents.collectives.names import MAX_HOSTS, MAX_SPLIT
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.option import OF_ALGORITHMS, OPTCAST, TEXT, WHOLE, option
 
 DEDICATED, ON_RANKS = SERVER_PLACEMENTS = ("dedicated", "ranks")
 
 
 @dataclass(frozen=True)
-class OptcastOptions:
+class OptcastOptions(UnicastOptions):
     """What is asked of Optcast."""
 
     servers: int | None = option(

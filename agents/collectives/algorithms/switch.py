@@ -36,7 +36,7 @@ from weft.agents.collectives.algorithms.switch_options import (
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import is_float
 from weft.agents.collectives.fixed_point import FixedPoint
-from weft.agents.collectives.names import AGGREGATION_VALUES, SLOTS, SWITCH_DTYPES
+from weft.agents.collectives.names import AGGREGATION_VALUES, SLOTS
 from weft.agents.collectives.needs import Needs, Setting
 from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.places import TierBytes
@@ -54,6 +54,8 @@ _KINDS = {
     "bfloat16": (DataKind.BFLOAT16, "uint16"),
     "int32": (DataKind.INT32, "int32"),
 }
+"""The types that switches add, in fixed point of 32 bits: how packets name each, and numpy's type
+of its bits."""
 
 
 class SwitchOperation(Operation):
@@ -139,7 +141,6 @@ class Adding(Algorithm):
     """Whatever switches add some of."""
 
     adds = True
-    uses: frozenset[str] = frozenset()
     options = SwitchOptions
 
     def needs(self, own: SwitchOptions) -> Needs:
@@ -174,14 +175,14 @@ class SwitchAlgorithm(Adding):
     def why_not(self, op: str, dtype: str) -> str:
         if op not in ("sum", "average"):
             return f"switches add, and this is {op}"
-        known = ", ".join(SWITCH_DTYPES)
-        return "" if dtype in SWITCH_DTYPES else f"switches add {known}, and this is {dtype}"
+        known = ", ".join(_KINDS)
+        return "" if dtype in _KINDS else f"switches add {known}, and this is {dtype}"
 
     def check(self, request: Request) -> None:
-        if request.dtype not in SWITCH_DTYPES:
+        if request.dtype not in _KINDS:
             raise InputError(
                 f"dtype {request.dtype!r} by {request.algorithm}: switches add "
-                f"{', '.join(SWITCH_DTYPES)}; choose one of these, or other algorithms"
+                f"{', '.join(_KINDS)}; choose one of these, or other algorithms"
             )
         refuse(
             request.op not in ("sum", "average"),

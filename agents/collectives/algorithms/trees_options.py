@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.option import UNICAST, WHOLE, option
 
 
 @dataclass(frozen=True)
-class KNomialOptions:
+class KNomialOptions(UnicastOptions):
     """What is asked of the k-nomial tree."""
 
     radix: int = option(

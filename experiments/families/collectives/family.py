@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.agents.collectives.names import REDUCING, VECTORS, algorithms
+from weft.agents.collectives.names import MAX_SIZE_BYTES, REDUCING, VECTORS, algorithms
 from weft.base.errors import refuse
 from weft.base.option import whole
 from weft.base.units import format_size
-from weft.experiments.scenario.choices import MAX_SIZE_BYTES
 from weft.experiments.scenario.family import Family
 
 if TYPE_CHECKING:

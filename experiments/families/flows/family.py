@@ -74,6 +74,7 @@ class FlowsOfWorkloads(FlowFamily):
             yield WORKLOADS[name]
 
     def owners(self, asked: "Asked") -> Iterator[Any]:
+        yield from self.kinds(asked.collective, GIVEN)
         workload = own_of(asked, FlowsAsked).workload or ""
         if workload in WORKLOADS:
             yield WORKLOADS[workload]

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from weft.agents.collectives.names import MAX_SIZE_BYTES
 from weft.base.errors import InputError
 from weft.base.option import own_of, whole
 from weft.experiments.families.flows.checks import MAX_LAYERS, check_slowdown
 from weft.experiments.families.fsdp.asked import InterleavingAsked
 from weft.experiments.families.fsdp.models import LAYERS, MODELS, SLOWDOWN, layer_bytes
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.choices import MAX_SIZE_BYTES, choose
+from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.family import with_own
 
 

@@ -80,9 +80,6 @@ class FusedOperator(PlacedFamily):
             return (Adding(),)
         return super().kinds(collective, algorithm)
 
-    def owners(self, asked: "Asked") -> Iterator[Any]:
-        yield from asked.kinds()
-
     def check_names(self, asked: "Asked") -> None:
         for name in own_of(asked, FusedAsked).ways:
             choose("way", name, tuple(WAYS))

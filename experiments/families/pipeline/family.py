@@ -110,7 +110,7 @@ class TrainingStep(PlacedFamily):
         carried = training_of(scenario, algorithm).carried
         request = flows_request(
             scenario, algorithm, carried.graph, tensors=carried.tensors,
-            block_bytes=carried.block_bytes,
+            own={"block_bytes": carried.block_bytes},
         )  # fmt: skip
         return OperationConfig(request, seed, data=scenario.data)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.base.units import shown
@@ -33,7 +34,7 @@ def training_of(asked: Asked, algorithm: str) -> Training:
             places,
             asked.rate_bps,
             asked.mtu,
-            asked.block_bytes or 0,
+            own_of(asked, UnicastOptions).block_bytes or 0,
             own.local_factor or LOCAL_FACTOR,
             own.balances[0] if own.balances else BALANCE,
             asked.seed,

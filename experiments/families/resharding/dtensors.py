@@ -119,7 +119,9 @@ def _brought(
         assert own is not None
         there = _part(local, own, piece.box)
         data[piece.offset : piece.offset + len(there)] = there
-    request = Request(0, "flows", "given", 0, flows=carried.graph, block_bytes=carried.block_bytes)
+    request = Request(
+        0, "flows", "given", 0, flows=carried.graph, own={"block_bytes": carried.block_bytes}
+    )
     process_group.carry_flows("reshard", request, data, result).wait()
     found: Sequence[DeviceTile] = carried.tensors.tiles[rank]
     if not found:

@@ -101,7 +101,7 @@ class Resharding(PlacedFamily):
         carried = carried_of(scenario, algorithm, scenario.ranks)
         request = flows_request(
             scenario, algorithm, carried.graph, tensors=carried.tensors,
-            block_bytes=carried.block_bytes,
+            own={"block_bytes": carried.block_bytes},
         )  # fmt: skip
         return OperationConfig(request, seed, data=scenario.data)
 

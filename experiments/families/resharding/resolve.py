@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from weft.agents.collectives.unicast_options import UnicastOptions
 from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.base.units import shown
@@ -30,7 +31,7 @@ def options_of(asked: Asked, algorithm: str, ranks: int) -> ReshardingOptions:
         places,
         asked.rate_bps,
         asked.mtu,
-        asked.block_bytes or 0,
+        own_of(asked, UnicastOptions).block_bytes or 0,
         LOCAL_FACTOR if own.local_factor is None else own.local_factor,
         asked.seed,
         asked.delay_ns,

@@ -92,7 +92,7 @@ class MixtureOfExperts(nn.Module):
             operators.register()
         if dispatch == MULTICAST and self.size > 1:
             weft_group(f"{type(self).__name__} with dispatch {MULTICAST}", self.group)
-            self.group.check_multicasts()
+            self.group.check_able("allgather", MULTICAST, MULTICAST)
 
     def reset_parameters(self) -> None:
         """Draw the experts; ranks that draw from the same seed have parts of the same layer."""

@@ -72,7 +72,7 @@ def test_any_order_of_arrival_gives_the_result(data: st.DataObject) -> None:
         data.draw(st.integers(0, 400), "count"),
         dtype=data.draw(st.sampled_from(DTYPES), "dtype"),
         op=data.draw(st.sampled_from(OPS), "op"),
-        block_bytes=data.draw(st.sampled_from([0, 1, 16, 33, 1000]), "block bytes"),
+        own={"block_bytes": data.draw(st.sampled_from([None, 1, 16, 33, 1000]), "block bytes")},
     )
     size = data.draw(st.integers(1, 20), "ranks")
     carry_out(request, size, data.draw(st.integers(0, 1 << 30), "order"))
@@ -245,7 +245,7 @@ def test_the_in_order_tree_is_in_order() -> None:
 def test_all_blocks_can_be_numbered(algorithm: str) -> None:
     for size in (2, 3, 7, 8, 1000):
         for count in (size, 1 << 20, 1 << 32, 1 << 42):
-            request = Request(0, "allreduce", algorithm, count, block_bytes=1)
+            request = Request(0, "allreduce", algorithm, count, own={"block_bytes": 1})
             parts = {"ring": size, "halving-doubling": 1 << Folding(size).rounds}.get(algorithm, 2)
             sizes = request.shard_bytes(parts)
             block = block_bytes(request, sizes, 4096)

@@ -93,7 +93,9 @@ def test_any_rank_may_be_the_root(request_: Request, size: int) -> None:
 @pytest.mark.parametrize("block_bytes", [1, 256, 300, 4096, 1 << 30])
 def test_blocks_may_have_any_size(request_: Request, block_bytes: int) -> None:
     for size in (3, 4):
-        request = replace(request_, counts=3001, block_bytes=block_bytes)
+        request = replace(
+            request_, counts=3001, own=own_of(request_.algorithm, block_bytes=block_bytes)
+        )
         Group(size, requests=[request]).complete(request)
 
 

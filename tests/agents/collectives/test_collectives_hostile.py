@@ -288,7 +288,6 @@ def test_a_long_text_of_an_abort_is_cut_where_it_is_passed_on() -> None:
         ("number", -1, "number -1: at least 0"),
         ("number", 1 << 32, "number 4294967296: at most 4294967295"),
         ("root", -1, "root -1: at least 0"),
-        ("block_bytes", -1, "block_bytes -1: at least 0"),
         ("timeout_ns", -5, "timeout_ns -5: at least 0"),
     ],
 )

@@ -268,5 +268,5 @@ def test_a_request_that_makes_no_sense_is_refused(field: str, value: object) -> 
 def test_blocks_are_an_eighth_of_a_shard_in_whole_packets(
     shard: int, asked: int, expected: int
 ) -> None:
-    request = Request(0, "allgather", "ring", 0, block_bytes=asked)
+    request = Request(0, "allgather", "ring", 0, own={"block_bytes": asked})
     assert block_bytes(request, [shard] * 4, 4096) == expected

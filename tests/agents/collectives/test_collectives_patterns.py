@@ -41,8 +41,11 @@ def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
         dtype=data.draw(st.sampled_from(["uint8", "int16", "float32", "float64"]), "dtype"),
         op=data.draw(st.sampled_from(OPS), "op"),
         root=data.draw(st.integers(0, size - 1), "root"),
-        block_bytes=data.draw(st.sampled_from([0, 1, 16, 33, 1000]), "block bytes"),
-        own=own_of(request.algorithm, radix=data.draw(st.sampled_from([2, 3, 4, 8]), "radix")),
+        own=own_of(
+            request.algorithm,
+            block_bytes=data.draw(st.sampled_from([0, 1, 16, 33, 1000]), "block bytes"),
+            radix=data.draw(st.sampled_from([2, 3, 4, 8]), "radix"),
+        ),
     )
     carry_out(request, size, data.draw(st.integers(0, 1 << 30), "order"))
 
@@ -214,7 +217,9 @@ def expected_blocks(request: Request, size: int) -> dict[tuple[int, int], set[in
 def test_all_blocks_of_recursive_halving_can_be_numbered(path_mtu: int) -> None:
     for size in (2, 3, 7, 8, 1000):
         for shard in (1, 1 << 20, 1 << 32, 1 << 40):
-            request = Request(0, "reduce-scatter", "recursive-halving", shard, block_bytes=1)
+            request = Request(
+                0, "reduce-scatter", "recursive-halving", shard, own={"block_bytes": 1}
+            )
             block = block_bytes(request, [shard] * size, path_mtu)
             folding = Folding(size)
             areas = [size] if folding.pairs else []

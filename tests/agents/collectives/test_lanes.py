@@ -33,7 +33,8 @@ def test_every_unicast_algorithm_runs_on_lanes(request_: Request, lanes: int) ->
 def test_a_flow_is_spread_evenly_over_its_lanes() -> None:
     lanes = 4
     group = Group(3, path_mtu=256, lanes=every_pair(3, lanes), keep_trace=True)
-    group.complete(Request(0, "allgather", "linear", 64 * 256, block_bytes=256, lanes=lanes))
+    own = {"block_bytes": 256}
+    group.complete(Request(0, "allgather", "linear", 64 * 256, own=own, lanes=lanes))
     sent: Counter[tuple[int, int, int]] = Counter()
     for _, receiver, datagram in group.network.trace:
         if len(datagram.data) > 256:
@@ -124,7 +125,7 @@ def test_a_peer_with_many_lanes_gets_no_more_of_the_link_than_another() -> None:
         (1, 0): [(50_100 + lane,) for lane in range(4)],
     }
     group = Group(3, path_mtu=256, lanes=lanes, keep_trace=True)
-    group.complete(Request(0, "allgather", "linear", 64 * 256, block_bytes=256, lanes=4))
+    group.complete(Request(0, "allgather", "linear", 64 * 256, own={"block_bytes": 256}, lanes=4))
     order = [
         (receiver, datagram.source_port)
         for _, receiver, datagram in group.network.trace

@@ -21,7 +21,7 @@ from tests.support.theory_support import OFFLOADED
 
 from weft.agents.collectives.dtypes import Array, dtype_of, largest_power
 from weft.agents.collectives.gradients import LARGEST, MOST_HALVINGS, PAGE, gradients
-from weft.agents.collectives.names import DATA, REDUCING, SWITCH_DTYPES
+from weft.agents.collectives.names import ALGORITHMS, DATA, REDUCING
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import error_bound, errors_of, exact_sums
@@ -43,7 +43,7 @@ V = 7
 
 
 def dtypes_of(algorithm: str) -> list[str]:
-    return [name for name in FLOATS if algorithm != "switch" or name in SWITCH_DTYPES]
+    return [name for name in FLOATS if not ALGORITHMS[algorithm].why_not("sum", name)]
 
 
 # The data
@@ -227,7 +227,7 @@ def test_ranks_have_the_very_bits_that_their_order_of_adding_makes(size: int) ->
     for collective, algorithm in UNICAST:
         group.complete(
             *(
-                Request(0, collective, algorithm, 331, dtype=name, op=op, block_bytes=256)
+                Request(0, collective, algorithm, 331, dtype=name, op=op, own={"block_bytes": 256})
                 for name in FLOATS
                 for op in ("sum", "average")
             )
@@ -259,8 +259,8 @@ def test_servers_sums_have_the_very_bits_of_the_order_of_ranks(
     for name in FLOATS:
         for op in ("sum", "average"):
             request = Request(
-                count, collective, "optcast", 200, dtype=name, op=op, block_bytes=256,
-                own=own_of("optcast", fan_in=fan_in),
+                count, collective, "optcast", 200, dtype=name, op=op,
+                own=own_of("optcast", fan_in=fan_in, block_bytes=256),
             )  # fmt: skip
             workload = Workload(request, size, 3, data="mixed")
             inputs = [workload.buffer(rank) for rank in range(size)]

@@ -65,7 +65,7 @@ def multicast(ranks: int) -> FlowGraph:
 @pytest.mark.parametrize("ranks", [3, 5])
 def test_all_get_the_tensor(graph: Any, ranks: int) -> None:
     group = Group(ranks)
-    group.complete(request(graph(ranks), tensors_of(ranks), block_bytes=4096))
+    group.complete(request(graph(ranks), tensors_of(ranks), own={"block_bytes": 4096}))
 
 
 def test_a_chain_sends_on_what_has_come() -> None:
@@ -73,7 +73,7 @@ def test_a_chain_sends_on_what_has_come() -> None:
     durations = []
     for ranks in (2, 5):
         group = Group(ranks, rate_bps=100_000_000, delay_ns=1000)
-        group.complete(request(chain(ranks), tensors_of(ranks), block_bytes=2048))
+        group.complete(request(chain(ranks), tensors_of(ranks), own={"block_bytes": 2048}))
         durations.append(group.duration_ns)
     assert durations[1] < 1.15 * durations[0]
 
@@ -98,7 +98,7 @@ def test_a_multicast_leaves_once() -> None:
 def test_loss_is_made_up_for(graph: Any, ranks: int, seed: int, loss: float) -> None:
     faults = Faults(loss=loss, duplication=loss / 4, lateness=loss / 4, seed=seed)
     group = Group(ranks, faults=faults)
-    group.complete(request(graph(ranks), tensors_of(ranks), block_bytes=4096))
+    group.complete(request(graph(ranks), tensors_of(ranks), own={"block_bytes": 4096}))
 
 
 def test_flows_wait_for_multicasts() -> None:

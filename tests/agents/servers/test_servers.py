@@ -42,8 +42,12 @@ def requests(draw: st.DrawFn, size: int, servers: int) -> Request:
         counts=counts,
         dtype=draw(st.sampled_from(DTYPES)),
         op=draw(st.sampled_from(OPS)),
-        block_bytes=draw(st.sampled_from([0, 0, 1, 700, 2048])),
-        own=own_of("optcast", split=draw(st.integers(0, 5)), fan_in=fan_in),
+        own=own_of(
+            "optcast",
+            block_bytes=draw(st.sampled_from([0, 0, 1, 700, 2048])),
+            split=draw(st.integers(0, 5)),
+            fan_in=fan_in,
+        ),
     )
 
 
@@ -271,7 +275,7 @@ def test_a_server_needs_no_more_memory_for_more_data() -> None:
     group = ServerGroup(3, servers=1)
     most = 0
     for count in (50_000, 100_000):
-        group.start(replace(ALLREDUCE, counts=count, block_bytes=1024))
+        group.start(replace(ALLREDUCE, counts=count, own={"block_bytes": 1024}))
         most = max(most, group.servers[0].used_bytes)
         assert all(isinstance(event, Done) for event in group.finish())
     group.settled()

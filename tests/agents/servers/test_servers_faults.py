@@ -136,7 +136,7 @@ def test_an_abort_reaches_all_ranks_and_frees_the_servers(request_: Request) -> 
 
 def test_what_does_not_fit_in_memory_is_refused_on_every_rank() -> None:
     group = ServerGroup(3, 3, servers=2, memory_bytes=100_000)
-    group.start(replace(ALLREDUCE, counts=100_000, block_bytes=64 * 1024))
+    group.start(replace(ALLREDUCE, counts=100_000, own={"block_bytes": 64 * 1024}))
     reasons = set()
     for event in group.finish(1_000_000_000):
         assert isinstance(event, Failed)
@@ -269,7 +269,12 @@ def test_a_rank_that_breaks_the_protocol_is_named(said: bytes | int, why: str) -
 
 @pytest.mark.parametrize(
     "changes",
-    [{"op": "max"}, {"counts": 2999}, {"own": {"fan_in": 2, "split": 3}}, {"block_bytes": 512}],
+    [
+        {"op": "max"},
+        {"counts": 2999},
+        {"own": {"fan_in": 2, "split": 3}},
+        {"own": {"block_bytes": 512}},
+    ],
 )
 def test_ranks_that_contradict_each_other_are_told(changes: dict[str, object]) -> None:
     group = ServerGroup(2, servers=1)

@@ -45,7 +45,7 @@ def carried_by(found: ReshardingPlan, strategy: str, block_bytes: int = 256) -> 
 def request_of(carried: Carried) -> Request:
     return Request(
         0, FLOWS, GIVEN, 0, flows=carried.graph, tensors=carried.tensors,
-        block_bytes=carried.block_bytes,
+        own={"block_bytes": carried.block_bytes},
     )  # fmt: skip
 
 

@@ -167,10 +167,11 @@ def test_random_accidents_on_the_way_to_servers_leave_every_sum_right(
     counts: int | tuple[int, ...],
     split: int,
     fan_in: int,
+    block_bytes: int,
     **more: Any,
 ) -> None:
     collective = "reduce-scatter" if isinstance(counts, tuple) else "allreduce"
-    own = own_of("optcast", split=split, fan_in=fan_in)
+    own = own_of("optcast", split=split, fan_in=fan_in, block_bytes=block_bytes)
     check_verified(servers.run(lines, collective=collective, counts=counts, own=own, **more))
 
 
