@@ -105,11 +105,6 @@ class Timing:
         return max(self.busy_ns)
 
     @property
-    def bubble_shares(self) -> tuple[float, ...]:
-        """Return by stage in which part of the step it does not compute."""
-        return tuple(1 - busy_ns / (self.step_ns or 1) for busy_ns in self.busy_ns)
-
-    @property
     def bubble(self) -> float:
         """Return the time beyond the ideal one as a part of the ideal one, as Megatron-LM's paper
         counts it (arXiv 2104.04473, section 2.2.1)."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -157,23 +156,6 @@ class ReshardingPlan:
     def makespan_bytes(self) -> int:
         """Return when the last task ends by the model."""
         return max((end for _, end in self.spans.values()), default=0)
-
-    @cached_property
-    def outgoing_bytes(self) -> dict[int, int]:
-        """Return what leaves each host if every slice is sent once."""
-        found: dict[int, int] = {}
-        for number, sender in self.senders.items():
-            found[sender.host] = found.get(sender.host, 0) + self.tasks[number].size_bytes
-        return found
-
-    @cached_property
-    def incoming_bytes(self) -> dict[int, int]:
-        """Return what comes to each host if every slice comes once."""
-        found: dict[int, int] = {}
-        for number in self.senders:
-            for host in self.tasks[number].remote:
-                found[host] = found.get(host, 0) + self.tasks[number].size_bytes
-        return found
 
     def source_tiles(self, tensor: int) -> list[Box]:
         """Return the tile of a tensor on each device of the source mesh."""
