@@ -261,5 +261,6 @@ class PackageLowering:
             if table.meter is not None and table.meter.result is None:
                 self.reporter.error(
                     table.meter.span,
-                    f"direct meter '{table.meter.name}' is never read in an action of its table",
+                    f"not supported: direct meter '{table.meter.name}', which no action of its "
+                    "table reads (BMv2)",
                 )

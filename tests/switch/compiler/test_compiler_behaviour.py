@@ -141,7 +141,8 @@ STATEMENTS: list[tuple[str, Callable[[int, int, int], tuple[int, int, int]]]] = 
      " if (!s[1].isValid() && !s[2].isValid()) { hdr.h.c[15:8] = 1; }",
      lambda a, b, c: (7, 8, 0x0108)),
     # Widths may be expressions, numbers without a width have bits
-    ("bit<W> n = hdr.h.a[W-1:0]; bit<W*2> m = pick<bit<W+W>>(n < W, (bit<W << 1>)hdr.h.a, W | 3);"
+    ("bit<(W)> n = hdr.h.a[W-1:0];"
+     " bit<(W*2)> m = pick<bit<(W+W)>>(n < W, (bit<(W << 1)>)hdr.h.a, W | 3);"
      " hdr.h.b = n ++ m[W-1:0]; hdr.h.c = (bit<(W*4)>)m;",
      lambda a, b, c: (a, (a & 15) << 4 | (a & 15 if a & 15 < 4 else 7), a if a & 15 < 4 else 7)),
     ("hdr.h = { hdr.h.b + 1, hdr.h.a, hdr.h.c };", lambda a, b, c: (b + 1, a, c)),
