@@ -20,7 +20,6 @@ import numpy.typing as npt
 from weft.agents.collectives.coverage import Held, find_missing
 from weft.agents.collectives.workload import Workload
 from weft.base.errors import MachineError
-from weft.base.libc import check_call, libc
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -30,6 +29,7 @@ _PRIVATE_FIXED = mmap.MAP_PRIVATE | 0x10
 _NOBODY = 0  # may read or write it
 _FAILED = ctypes.c_void_p(-1).value
 
+libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [
     ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
@@ -97,7 +97,8 @@ class DroppedResults:
                 self._compare(places[first : first + step], length)
         for rank in np.unique(targets // self._stride).tolist():
             place = self._base + rank * self._stride
-            check_call(libc.madvise(place, self._stride, mmap.MADV_DONTNEED))
+            if libc.madvise(place, self._stride, mmap.MADV_DONTNEED):
+                raise MachineError(f"results that are dropped: {os.strerror(ctypes.get_errno())}")
 
     def _compare(self, places: npt.NDArray[np.int64], length: int) -> None:
         """Compare as many bytes from each of some places on."""

@@ -88,11 +88,11 @@ def _check_world(asked: Asked, network: Topology) -> None:
             f"keep none: in the {asked.world} world ranks' memory is theirs; choose world "
             "'simulated', or leave keep out",
         )
-        refuse(
-            asked.collective not in ALIKE,
-            f"keep none: {asked.collective} has results of which each rank needs its own; only "
-            f"those of {' and '.join(ALIKE)} are the same on all ranks: leave keep out",
-        )
+        if asked.collective not in ALIKE:
+            raise InputError(
+                f"keep none: {asked.collective} has results of which each rank needs its own; only "
+                f"those of {' and '.join(ALIKE)} are the same on all ranks: leave keep out"
+            )
         refuse(
             asked.cores > 1,
             f"keep none: with cores {asked.cores} results are kept, since what comes is noted in "
