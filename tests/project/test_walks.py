@@ -902,7 +902,7 @@ def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Pa
 ROW = """
     courage: int = option(
         7, WHOLE, "How brave multicast is.",
-        group=UNICAST, metavar="N", between=(1, 9), network=True,
+        group=OPERATION, metavar="N", between=(1, 9), network=True,
         used=lambda asked: asked.multicasting, who="it is for the algorithms that multicast",
     )
 """
