@@ -7,7 +7,7 @@ They are the run's own: at its end links are again as they were.
 import re
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -235,8 +235,8 @@ class Injection:
         self._left = list(faults.events)
         self._begun_ns = time.monotonic_ns()
         self._attempt = 0
-        self._undone: dict[str, Callable[[], None]] = {}
-        """What brings each link back that is not as it was, by its name."""
+        self._down, self._changed = net.down, dict(net.changed)
+        """Links that were down, and figures of links, before the run."""
 
     def begin(self) -> None:
         """Take note that the ranks' processes begin now, or begin anew."""
@@ -267,29 +267,27 @@ class Injection:
             )
 
     def _set(self, link: Link, event: Event) -> None:
-        net = self._net
         if event.up is not None:
-            net.set_link(*link.ends, up=event.up)
-            if event.up:
-                self._undone.pop(link.name, None)
-            else:
-                self._undone[link.name] = lambda: net.set_link(*link.ends, up=True)
-            return
-        before = net.changed.get(link.name, link)
-        after = event.change.applied(before)
-        net.backend.change_link(before, after)
+            self._net.set_link(*link.ends, up=event.up)
+        else:
+            self._change(link, event.change.applied(self._net.changed.get(link.name, link)))
+
+    def _change(self, link: Link, after: Link) -> None:
+        """Let a link go on with other figures."""
+        net = self._net
+        net.backend.change_link(net.changed.get(link.name, link), after)
         net.changed[link.name] = after
-
-        def change_back() -> None:
-            net.backend.change_link(net.changed.pop(link.name), before)
-            if before is not link:
-                net.changed[link.name] = before
-
-        self._undone.setdefault(f"{link.name} as it was", change_back)
+        if after == link:
+            del net.changed[link.name]
 
     def close(self) -> None:
-        """Bring links back to what they were."""
-        for undo in self._undone.values():
-            with suppress(RunError):  # a network that is gone
-                undo()
-        self._undone = {}
+        """Bring links back to what they were before the run."""
+        net = self._net
+        links = {one.event.link.name: one.event.link for one in self.happened if one.event.link}
+        with suppress(RunError):  # a network that is gone
+            for name, link in links.items():
+                if (name in net.down) != (name in self._down):
+                    net.set_link(*link.ends, up=name not in self._down)
+                before = self._changed.get(name, link)
+                if net.changed.get(name, link) != before:
+                    self._change(link, before)

@@ -133,8 +133,8 @@ class Gathering:
         may_restart = len(self.attempts) < self._options.max_restarts
         return Ranks(
             self.folder / SOCKET, self._server, self._silences, self._make_group, self._drop_group,
-            self._output, self._errors, self._end_s, self._look, self.injection.stepped,
-            0.0 if may_restart else GRACE_S,
+            self._output, self._errors, self._options.limit_s, self._end_s, self._look,
+            self.injection.stepped, 0.0 if may_restart else GRACE_S,
         )  # fmt: skip
 
     def _end_ranks(self) -> None:

@@ -101,7 +101,8 @@ class Ranks:
             and the rank.
         silences: is told what ranks say of what they wait for, and says what to say to whom.
         output, errors: where labelled lines go.
-        end_s: when the program is ended, in seconds of CLOCK_MONOTONIC.
+        limit_s: how long the program may take, restarts included.
+        end_s: when that is over, in seconds of CLOCK_MONOTONIC.
         look: called now and then; it may raise.
         stepped: called with a rank and its step when it has ended a step and waits; it returns
             whether the rank may go on.
@@ -117,6 +118,7 @@ class Ranks:
         drop_group: Callable[[str, int], None],
         output: TextIO | None,
         errors: TextIO | None,
+        limit_s: float,
         end_s: float,
         look: Callable[[], None],
         stepped: Callable[[int, int], bool],
@@ -128,6 +130,7 @@ class Ranks:
         self._make_group = make_group
         self._drop_group = drop_group
         self._files = {"out": output, "err": errors}
+        self._limit_s = limit_s
         self.end_s = end_s
         self._grace_s = grace_s
         self._look = look
@@ -166,7 +169,6 @@ class Ranks:
         self.evidence = self._begun or start, read_cpu_times()
 
     def _serve(self) -> None:
-        began_s = time.monotonic()
         last_s = None
         while any(rank.status is None or rank.is_heard for rank in self.ranks):
             if last_s is None and all(rank.status is not None for rank in self.ranks):
@@ -181,7 +183,7 @@ class Ranks:
             self._look_for_stopped(now_s)
             self._say_all(self._silences.due(now_s))
             if now_s > self.end_s:
-                self._note(f"the program was ended after {self.end_s - began_s:.0f} s (--timeout)")
+                self._note(f"the program was ended after {self._limit_s:g} s (--timeout)")
                 self._end_all()
             elif self._failed_s is not None and self._all_left_are_stopped():
                 self._note("ranks whose processes were stopped were ended")

@@ -103,10 +103,13 @@ class Recorder:
     def __init__(self) -> None:
         self.did: list[Any] = []
         self.changed: dict[str, Link] = {}
+        self.down: frozenset[str] = frozenset()
         self.backend = self
 
     def set_link(self, node: str, neighbour: str, up: bool) -> None:
         self.did.append((node, neighbour, up))
+        name = {f"{node}-{neighbour}"}
+        self.down = self.down - name if up else self.down | name
 
     def change_link(self, before: Link, after: Link) -> None:
         self.did.append((before.name, before.loss, after.loss))
@@ -136,6 +139,23 @@ def test_faults_come_at_their_steps_and_links_are_then_as_before() -> None:
     injection.close()
     assert seen.did[6:] == [("leaf1-spine0", 0.05, 0.0), ("leaf0", "spine1", True)]
     assert not seen.changed and len(injection.happened) == 6
+
+
+def test_links_that_were_down_or_changed_before_are_so_afterwards() -> None:
+    seen = Recorder()
+    link = TOPOLOGY.link("leaf1-spine0")
+    lossy = LinkChange(loss="3%").applied(link)
+    seen.down, seen.changed = frozenset({"leaf0-spine0"}), {link.name: lossy}
+    options = ProgramAsked(
+        fail_link=("leaf0:spine0@step1", "leaf0:spine1@step1..step2"),
+        change_link=("leaf1:spine0:loss=9%@step1",),
+    )
+    injection = Injection(faults_of(options, TOPOLOGY, 4), seen, seen)  # type: ignore[arg-type]
+    injection.begin()
+    injection.stepped(0, 1)
+    injection.close()
+    assert seen.down == {"leaf0-spine0"} and seen.changed == {link.name: lossy}
+    assert seen.did[-2:] == [("leaf0", "spine1", True), (link.name, 0.09, 0.03)]
 
 
 def test_what_came_of_faults_is_told() -> None:
