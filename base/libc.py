@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import signal
 
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
@@ -10,6 +9,7 @@ CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_TIMERSLACK = 29
+_SIGKILL = 9  # not signal's: machines that know no signals call libc, too
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -23,7 +23,7 @@ def check_call(result: int, what: str = "") -> None:
 
 def die_with_parent(parent: int) -> None:
     """Let the kernel kill this process when the thread that made it ends."""
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)  # the parent ended before the call
 

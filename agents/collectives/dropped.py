@@ -20,6 +20,7 @@ import numpy.typing as npt
 from weft.agents.collectives.coverage import Held, find_missing
 from weft.agents.collectives.workload import Workload
 from weft.base.errors import MachineError
+from weft.base.libc import libc
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -29,7 +30,6 @@ _PRIVATE_FIXED = mmap.MAP_PRIVATE | 0x10
 _NOBODY = 0  # may read or write it
 _FAILED = ctypes.c_void_p(-1).value
 
-libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [
     ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
