@@ -7,39 +7,27 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+from tests.support import sentences
+from tests.support.sentences import COMMANDS, FOLDER, IN_PORT, PORTS, ROOT, switch
 
-from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
-from weft.switch.engine.control.state import SwitchControl
-from weft.switch.engine.switches import Dataplane, Queue
+__all__ = (
+    "COMMANDS",
+    "IN_PORT",
+    "PORTS",
+    "ROOT",
+    "switch",
+)  # the cases need what simple_switch's do
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "tests" / "switch" / "engine" / "sentences"
 PROGRAM = FOLDER / "psa.p4"
 EXTERNS = ROOT / "tests" / "stf" / "psa" / "externs.p4"
 PAGE = ROOT / "docs" / "psa-sentences.md"
 URL = "https://p4.org/p4-spec/docs/PSA-v1.2.html"
-COPIES = Replica(2, 1), Replica(3, 2)
-COMMANDS = """mirroring_add 3 3
-mc_mgrp_create 7
-mc_node_create 1 2
-mc_node_associate 7 0
-mc_node_create 2 3
-mc_node_associate 7 1
-mirroring_add_mc 6 7"""
-"""For psa_switch, what `switch` has."""
-IN_PORT, PORTS = 5, 6
 
 
-class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sentence, by the title of its section, a packet that comes in at port 5, and what leaves
-    for it: ports, with frames in hexadecimal."""
+class Case(sentences.Case, frozen=True):
+    """A sentence, its packet, and whether BMv2's psa_switch does what the specification says."""
 
-    section: str
-    text: str
-    packet: str
-    leaves: list[tuple[int, str]]
     psa_switch: bool = True
-    """Whether BMv2's psa_switch does what the specification says."""
 
 
 @lru_cache(maxsize=1)
@@ -47,21 +35,6 @@ def cases() -> list[Case]:
     """The sentences of packets."""
     found = msgspec.toml.decode((FOLDER / "psa.toml").read_bytes(), type=dict[str, list[Case]])
     return found["case"]
-
-
-def switch(text: str, *, plain: bool = True) -> tuple[Dataplane, SwitchControl]:
-    """A switch with what the cases need: ports, groups and sessions."""
-    dataplane = Dataplane(1, 8, packets=64, plain=plain)
-    for port in range(PORTS):
-        dataplane.set_port(0, port, Queue())
-    control = dataplane.control(0)
-    control.load_program(text, load="save")
-    control.commit_program()
-    control.insert_replication(MulticastGroup(7, COPIES))
-    for session, replicas in ((3, (Replica(3, 0),)), (6, COPIES)):
-        control.insert_replication(CloneSession(session, replicas))
-    control.publish()
-    return dataplane, control
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -61,9 +61,11 @@ def sentences() -> Sentences:
     return msgspec.toml.decode((FOLDER / "cases.toml").read_bytes(), type=Sentences)
 
 
-def switch(text: str, queue: Queue | None = None) -> tuple[Dataplane, SwitchControl]:
+def switch(
+    text: str, queue: Queue | None = None, *, plain: bool = True
+) -> tuple[Dataplane, SwitchControl]:
     """A switch with what the cases need: ports, groups and sessions."""
-    dataplane = Dataplane(1, 8, packets=64, plain=True)
+    dataplane = Dataplane(1, 8, packets=64, plain=plain)
     for port in range(PORTS):
         dataplane.set_port(0, port, queue or Queue())
     control = dataplane.control(0)
