@@ -79,7 +79,7 @@ class Coercer:
         if source == target or isinstance(source, DontCareType) or isinstance(target, DontCareType):
             return node
         bare = resolved(target)
-        if (isinstance(source, IntegerType) and isinstance(bare, (BitType, IntType))) or (
+        if (isinstance(source, IntegerType) and isinstance(target, (BitType, IntType))) or (
             isinstance(source, SerializableEnumType) and base_type(source) == target
         ):
             return self.implicit(node, target)
@@ -127,9 +127,9 @@ class Coercer:
         if left == right:
             return
         left, right = type_of(node.left), type_of(node.right)
-        if isinstance(resolved(left), (BitType, IntType)) and isinstance(right, IntegerType):
+        if isinstance(left, (BitType, IntType)) and isinstance(right, IntegerType):
             node.right = self.implicit(node.right, left)
-        elif isinstance(resolved(right), (BitType, IntType)) and isinstance(left, IntegerType):
+        elif isinstance(right, (BitType, IntType)) and isinstance(left, IntegerType):
             node.left = self.implicit(node.left, right)
         if isinstance(node.left, syntax.ListExpression) and isinstance(
             node.right, syntax.ListExpression

@@ -171,10 +171,10 @@ class ParserChecker(ExpressionUser):
         fields = [base_type(item) for item in _flattened([element])]
         self.reporter.fail_if(
             not fields
-            or any(not isinstance(item, (BitType, IntType, BoolType)) for item in fields),
+            or any(not isinstance(item, (BitType, IntType, BoolType, EnumType)) for item in fields),
             node.reference.span,
-            f"not supported: a value set of {element}; it can hold bit<N>, int<N>, bool, and "
-            "structs and tuples of those",
+            f"not supported: a value set of {element}; it can hold bit<N>, int<N>, bool, "
+            "enums, and structs and tuples of those",
         )
         node.size = self.expressions.static_number(
             node.size, scope, "expected a number that is known at compile time"

@@ -196,6 +196,12 @@ class InfoEmitter:
             target.type_name.name = name
         self.type_info.add(kind)
 
+    def matched(self, field: Any, kind: Type) -> None:
+        """Set the type of what is matched; enums and errors by members' numbers, as in the JSON."""
+        self.typed(field, kind)
+        if isinstance(base_type(kind), (EnumType, ErrorType)):
+            field.bitwidth = ENUM_BITS
+
     def match_kind(self, field: Any, kind: str) -> None:
         """Set a match field's kind, which may be one that P4Runtime does not know."""
         if kind in _MATCH_KINDS:
@@ -293,9 +299,7 @@ class InfoEmitter:
             if key.match_kind != "selector":
                 field = message.match_fields.add(id=number, name=key.name)
                 self.described(field, key.annotations)
-                self.typed(field, key.type)
-                if isinstance(base_type(key.type), (EnumType, ErrorType)):
-                    field.bitwidth = ENUM_BITS  # of members' numbers, as the JSON has them
+                self.matched(field, key.type)
                 self.match_kind(field, key.match_kind)
         for choice in table.actions:
             self.action_reference(message, choice)
@@ -429,7 +433,7 @@ class InfoEmitter:
         for item, number in self.numbered(value_set.fields):
             field = message.match.add(id=number, name=item.name)
             self.described(field, item.annotations, _OF_SET_FIELD)
-            self.typed(field, item.type)
+            self.matched(field, item.type)
             notes = [note for note in item.annotations if note.name == "match"]
             given = [note.body[0].text for note in notes if note.body]
             self.match_kind(field, given[-1] if given else "exact")

@@ -11,6 +11,7 @@ from tests.support.compiler_behaviour_support import send
 from tests.support.compiler_support import compiled, document, errors_of
 
 from weft.switch.engine.control.entities import Exact
+from weft.switch.engine.control.state import SwitchControl
 
 TYPES = "header h_t { bit<8> a; bit<8> b; bit<16> c; } header k_t { bit<8> v; }"
 SENT = [bytes([a, 2, 0, 0, 9, 0xEE, 0xFF]) for a in range(3)]
@@ -244,3 +245,35 @@ def test_a_value_set_holds_tuples_and_bool(tmp_path: Path) -> None:
     sent = weft(program.bmv2_json, frames, lambda control: control.set_value_set("P.vs", members))
     found = [frame[0] == 9 for frame in sent[1]]
     assert found == [True, False, False, False, False, False, False, True]
+
+
+def test_a_value_set_holds_enums_by_their_members_numbers(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        **{
+            **parts_of("emit under a condition"),
+            "declarations": "enum suit_t { clubs, hearts } struct key_t { suit_t s; bit<8> b; }",
+            "parser": """value_set<suit_t>(4) vs; value_set<key_t>(4) ks;
+            state start {
+                packet.extract(hdr.h);
+                suit_t s = hdr.h.a == 1 ? suit_t.clubs : suit_t.hearts;
+                transition select(s) { vs: more; default: other; }
+            }
+            state other {
+                suit_t s = hdr.h.a == 1 ? suit_t.clubs : suit_t.hearts;
+                transition select(s, hdr.h.b) { ks: more; default: accept; }
+            }
+            state more { packet.extract(hdr.k); transition accept; }""",
+            "deparser": "packet.emit(hdr.k); packet.emit(hdr.h);",
+        },
+    )
+    assert program.p4info.value_sets[0].match[0].type_name.name == "suit_t"
+    assert program.p4info.value_sets[0].match[0].bitwidth == 32
+
+    def fill(control: SwitchControl) -> None:
+        control.set_value_set("P.vs", [(Exact(1),)])
+        control.set_value_set("P.ks", [(Exact(0), Exact(3))])
+
+    frames = [bytes([a, b, 0, 4, 9]) for a in (1, 2) for b in (2, 3)]
+    found = [frame[0] == 9 for frame in weft(program.bmv2_json, frames, fill)[1]]
+    assert found == [False, True, True, True]
