@@ -237,7 +237,7 @@ class Checker:
             value = self.expressions.check(value, scope)
             self.arguments.check_block(value, wanted, type_of(value), {})
         else:
-            value = self.expressions.check(value, scope, wanted)
+            value = self.expressions.assigned(value, scope, type_of(parameter))
         self.reporter.fail_if(
             value.constant is None and not is_static(value),
             value.span,

@@ -21,6 +21,7 @@ from weft.switch.compiler.check.scope import (
     TypeResolver,
     closest,
 )
+from weft.switch.compiler.check.type_rules import type_without_default
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
@@ -37,12 +38,12 @@ from weft.switch.compiler.types import (
     IntType,
     InvalidHeaderType,
     ListType,
+    NewType,
     RecordType,
     StackType,
     StructType,
     TupleType,
     Type,
-    TypeVariable,
     UnknownType,
     VarbitType,
     base_type,
@@ -102,6 +103,17 @@ class ExpressionChecker:
         if expected is None or isinstance(expected, UnknownType):
             return node
         return self.coercer.coerce(node, expected)
+
+    def assigned(self, node: syntax.Expression, scope: Scope, kind: Type) -> syntax.Expression:
+        """Check what becomes the whole value of something of a type; return the node to use in its
+        place. A number without a width becomes of a type that ``type`` makes of numbers, as with
+        p4c; elsewhere it needs a cast."""
+        if not isinstance(kind, NewType) or isinstance(node, syntax.Dots):
+            return self.check(node, scope, kind)
+        node = self.check(node, scope)
+        if isinstance(node.type, IntegerType) and isinstance(kind.underlying, (BitType, IntType)):
+            return self.coercer.implicit(node, kind)
+        return self.coercer.coerce(node, kind)
 
     def constant_integer(self, node: syntax.Expression, scope: Scope) -> int:
         """Return the value of an expression that must be an integer known at compile time."""
@@ -166,10 +178,11 @@ class ExpressionChecker:
                 node.span, "'...' stands for a default value of unknown type here"
             )
         node.type, bare = expected, base_type(expected)
+        without_default = type_without_default(expected)
         self.reporter.fail_if(
-            isinstance(bare, TypeVariable),
+            without_default is not None,
             node.span,
-            f"'...' stands for no value here: type {expected} has no default value",
+            f"'...' stands for no value here: type {without_default} has no default value",
         )
         without = (EnumType, ErrorType, VarbitType)
         if scalar_width(expected) is not None and not isinstance(bare, without):

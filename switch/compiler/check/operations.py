@@ -309,6 +309,9 @@ class OperationChecker:
         if node.reference is None:
             return  # an implicit one: it was checked where it was made
         target = self.types.resolve(node.reference, scope)
+        self.reporter.fail_if(
+            isinstance(target, TupleType), node.reference.span, f"nothing is cast to {target}"
+        )
         composite = isinstance(
             node.operand, (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
         )

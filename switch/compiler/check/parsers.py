@@ -93,6 +93,9 @@ def check_keyset(
             parts = [node]
     for part in parts:
         reporter.fail_if(
+            isinstance(part, syntax.Dots), part.span, "'...' stands for no value in a set; write _"
+        )
+        reporter.fail_if(
             part.constant is None and not is_static(part),
             part.span,
             "this must be known at compile time",

@@ -75,7 +75,7 @@ class StatementChecker(ExpressionUser):
 
     def _constant(self, node: syntax.Constant, scope: Scope) -> None:
         node.type = self.expressions.types.resolve(node.reference, scope)
-        node.value = self.expressions.check(node.value, scope, node.type)
+        node.value = self.expressions.assigned(node.value, scope, node.type)
         self._declare(node, scope)
         written = isinstance(node.value, (syntax.ListExpression, syntax.RecordExpression))
         self.reporter.fail_if(
@@ -95,7 +95,7 @@ class StatementChecker(ExpressionUser):
             what = "not supported: a variable of"
         self.reporter.fail_if(not storable, node.reference.span, f"{what} type {kind}")
         if node.initializer is not None:
-            node.initializer = self.expressions.check(node.initializer, scope, node.type)
+            node.initializer = self.expressions.assigned(node.initializer, scope, node.type)
         self._declare(node, scope)
 
     def _declare(self, node: syntax.Declaration, scope: Scope) -> None:
@@ -118,7 +118,7 @@ class StatementChecker(ExpressionUser):
         if node.operator in _COMPOUND:
             node.value = syntax.Binary(node.span, node.operator[:-1], node.target, node.value)
             node.operator = "="
-        node.value = self.expressions.check(node.value, scope, type_of(node.target))
+        node.value = self.expressions.assigned(node.value, scope, type_of(node.target))
 
     def _call(self, node: syntax.CallStatement, scope: Scope) -> None:
         self.expressions.check(node.call, scope)
@@ -148,7 +148,7 @@ class StatementChecker(ExpressionUser):
                 node.value.span,
                 "nothing is returned here, but there is a value",
             )
-            node.value = self.expressions.check(node.value, scope, self.returns)
+            node.value = self.expressions.assigned(node.value, scope, self.returns)
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
         self.reporter.fail_if(

@@ -17,6 +17,7 @@ from weft.switch.compiler.types import (
     IntType,
     ListType,
     MatchKindType,
+    NewType,
     PackageTypeType,
     SerializableEnumType,
     SetType,
@@ -46,8 +47,8 @@ NO_VALUES = (
 )  # fmt: skip
 """The types of what cannot be stored or copied."""
 _NO_FIELDS = (*NO_VALUES, IntegerType, StringType, MatchKindType, ListType)
-_NO_ALIASES = (VoidType, DontCareType, StringType, MatchKindType)
-_NEW_TYPE_BASES = (BitType, IntType, BoolType, SerializableEnumType, UnknownType)
+_NO_ALIASES = (VoidType, DontCareType, MatchKindType)
+_NEW_TYPE_BASES = (BitType, IntType, BoolType, UnknownType)
 """What ``type`` takes, besides such types themselves."""
 
 
@@ -159,6 +160,16 @@ def alias_problem(kind: Type, is_new: bool) -> str:
     if isinstance(resolved(kind), _NEW_TYPE_BASES):
         return ""
     return f"'type' makes a new type of bit<N>, int<N>, bool or such a type, not of {kind}"
+
+
+def type_without_default(kind: Type) -> Type | None:
+    """Return what in a type has no default value (specification, section "Default values"); None if
+    all has one."""
+    if isinstance(kind, (NewType, ListType, MatchKindType, TypeVariable)):
+        return kind
+    if not isinstance(kind, (StructType, TupleType)) or is_header(kind) or is_union(kind):
+        return None
+    return next(filter(None, map(type_without_default, member_types(kind).values())), None)
 
 
 def is_emitted(kind: Type) -> bool:

@@ -2,6 +2,7 @@
 
 from weft.switch.compiler.annotations import split
 from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.parse.builder import parse_integer
 from weft.switch.compiler.raw_token import RawToken
 
 OF_ONE_STRING = ("name", "deprecated", "noWarn")
@@ -46,9 +47,9 @@ def _check_brackets(token: RawToken, reporter: Reporter) -> None:
     kinds = [item.kind for item in token.body]
     reporter.error_if(
         token.text == "id"
-        and (token.bracket != "(" or kinds != ["INTEGER"] or token.body[0].text == "0"),
+        and not (token.bracket == "(" and kinds == ["INTEGER"] and _is_id(token)),
         token.span,
-        "@id takes one number in round brackets, at least 1, like @id(1)",
+        "@id takes one number in round brackets, from 1 to 4294967295, like @id(1)",
     )
     reporter.error_if(
         token.text == "name" and [item.text for item in token.body] == ['""'],
@@ -63,6 +64,11 @@ def _check_brackets(token: RawToken, reporter: Reporter) -> None:
     reporter.error_if(
         token.text in _OF_NOTHING and token.body, token.span, f"@{token.text} takes no arguments"
     )
+
+
+def _is_id(token: RawToken) -> bool:
+    number, _, _ = parse_integer(token.body[0].text)
+    return 0 < number < 1 << 32
 
 
 def _check_shared_keys(token: RawToken, before: list[RawToken], reporter: Reporter) -> None:
