@@ -3,6 +3,8 @@
 import ctypes
 import os
 
+from weft.base.errors import MachineError, refuse
+
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWPID = 0x20000000
@@ -19,6 +21,23 @@ def check_call(result: int, what: str = "") -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}{os.strerror(number)}")
+
+
+def enter_network_namespace(path: str) -> None:
+    """Move this thread into a network namespace (os.setns comes with Python 3.12 only).
+
+    Raises:
+        MachineError: there is no such namespace, or no right to enter it.
+    """
+    try:
+        with open(path, "rb") as namespace:
+            failed = libc.setns(namespace.fileno(), CLONE_NEWNET)
+    except OSError as error:
+        raise MachineError(
+            f"network namespace {path}: {error.strerror}; is its host running?"
+        ) from error
+    reason = os.strerror(ctypes.get_errno())
+    refuse(failed, f"network namespace {path}: {reason}; entering one needs root", MachineError)
 
 
 def die_with_parent(parent: int) -> None:

@@ -24,7 +24,7 @@ COMMANDS = {
         "Run a collective, or a scenario file, and verify every byte of its result.",
     ),
     "demo": (
-        "weft.cli.run",
+        "weft.cli.demo",
         "Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts.",
     ),
     "p4c": ("weft.cli.programs", "Compile a v1model or PSA program to BMv2 JSON and P4Info."),
@@ -134,6 +134,11 @@ class Commands(TyperGroup):
             for name, (_, about) in self.homes.items()
         }
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words before the command."""
+        _read_words(self, ctx)
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the command that is called, the command, and what it is given."""
         name, command, given = super().resolve_command(ctx, args)
@@ -142,7 +147,33 @@ class Commands(TyperGroup):
                 import_module(self.homes[name][0])
             anew: Any = get_group(app)
             command = anew.imported[name]
+            _read_words(command, ctx)
         return name, command, given
+
+
+class _Words:
+    """How what is given for a parameter is read: text, or nothing, as it is. typer reads all values
+    by pydantic, whose import takes longer than all else that the command line needs."""
+
+    def __init__(self, parameter: Any) -> None:
+        self._kind, self._typers = parameter.type_descriptor.annotation, parameter.get_runtime_param
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        """Return what a value, as it was written, means for a parameter."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if self._kind is str and isinstance(value, str):
+            return value
+        if self._kind == list[str] and isinstance(value, tuple | list):
+            return list(value)
+        return self._typers().coerce(value, param=param, ctx=ctx)
+
+
+def _read_words(command: Any, ctx: Any) -> None:
+    for parameter in command.get_params(ctx):  # with --help
+        if hasattr(parameter, "type_descriptor"):
+            words = _Words(parameter)
+            parameter.get_runtime_param = lambda words=words: words
 
 
 app = typer.Typer(

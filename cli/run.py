@@ -1,4 +1,4 @@
-"""``weft run`` and ``weft demo``."""
+"""``weft run``."""
 
 import contextlib
 import json
@@ -77,7 +77,7 @@ def run(
             f"cannot run {what!r}: name a collective ({', '.join(choices())}) or a "
             "scenario file that ends in .toml"
         )
-    _run(
+    run_and_tell(
         experiment,
         folder,
         as_json,
@@ -87,24 +87,7 @@ def run(
     )
 
 
-@app.command()
-def demo(
-    out: Annotated[
-        Place, typer.Option(metavar="DIR", help="Results folder. [results/demo-ID]")
-    ] = None,
-) -> None:
-    """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts.
-
-    Links have 100 Mbit/s, which two processors carry with room to spare.
-    """
-    from weft.experiments.scenario.scenario import Scenario
-    from weft.experiments.scenario.sweep import Experiment
-
-    asked = Experiment.of(Scenario(algorithms=("ring", "multicast")))
-    _run(asked, output_folder(out), False, name="demo")
-
-
-def _run(
+def run_and_tell(
     asked: "Experiment",
     out: Path | None,
     as_json: bool,
@@ -113,6 +96,7 @@ def _run(
     on: str = "local",
     resume: bool = False,
 ) -> NoReturn:
+    """Run what is asked for, and say what came of it; never returns."""
     from weft.base.console import make_console
     from weft.base.native_code import begin
     from weft.base.progress import Progress

@@ -15,23 +15,25 @@ and ranks die, comes when the *thread* that made a process ends, which is why a 
 the main thread only.
 """
 
-import ctypes
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from weft.agents.drivers.messages import ENCODER
-from weft.agents.ranks import RankConfig
 from weft.base.children import python_path
-from weft.base.errors import MachineError, RunError, refuse
+from weft.base.errors import RunError, refuse
 from weft.base.fork_server import ONE_THREAD, ForkServer, tail
 from weft.base.forks import be_fork_server
-from weft.base.libc import CLONE_NEWNET, libc, wake_in_time
+from weft.base.libc import enter_network_namespace, wake_in_time
 from weft.base.private_files import open_private
+
+if TYPE_CHECKING:  # a launcher may be started before the runner has imported what ranks are
+    from weft.agents.ranks import RankConfig
 
 
 class _Spawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,10 +42,18 @@ class _Spawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str
     """The path of the network namespace. If it is empty, the process stays in the launcher's
     own."""
-    config: RankConfig
+    config: msgspec.Raw
+    """A `RankConfig`."""
 
 
 _SPAWNS = msgspec.json.Decoder(_Spawn)
+
+
+@cache
+def _configs() -> "msgspec.json.Decoder[RankConfig]":
+    from weft.agents.ranks import RankConfig
+
+    return msgspec.json.Decoder(RankConfig)
 
 
 class Launcher(ForkServer):
@@ -79,16 +89,19 @@ class Launcher(ForkServer):
             run_dir / "launcher.log", {**environment, **ONE_THREAD, **path},
         )  # fmt: skip
 
-    def spawn(self, config: RankConfig, namespace: int | str | None = None) -> None:
+    def spawn(self, config: "RankConfig", namespace: int | str | None = None) -> None:
         """Ask for a rank process; returns at once, and works before the launcher is ready.
 
         Args:
             namespace: a process in the wanted network namespace, or the namespace's path, or None
                 for this process's own.
         """
+        from weft.agents.drivers.messages import ENCODER
+
         path = f"/proc/{namespace}/ns/net" if isinstance(namespace, int) else namespace or ""
         config = replace(config, log=config.log or str(self.run_dir / f"rank-{config.rank}.log"))
-        self.fork(config.rank, ENCODER.encode(_Spawn(path, config)))
+        spawn = _Spawn(path, msgspec.Raw(ENCODER.encode(config)))
+        self.fork(config.rank, msgspec.json.encode(spawn))
 
     def last_words(self, rank: int) -> str:
         """Return the end of a rank's log; empty if it said nothing."""
@@ -101,27 +114,11 @@ class Launcher(ForkServer):
         self.close()
 
 
-def enter_network_namespace(path: str) -> None:
-    """Move this thread into a network namespace (os.setns comes with Python 3.12 only).
-
-    Raises:
-        MachineError: there is no such namespace, or no right to enter it.
-    """
-    try:
-        with open(path, "rb") as namespace:
-            failed = libc.setns(namespace.fileno(), CLONE_NEWNET)
-    except OSError as error:
-        raise MachineError(
-            f"network namespace {path}: {error.strerror}; is its host running?"
-        ) from error
-    reason = os.strerror(ctypes.get_errno())
-    refuse(failed, f"network namespace {path}: {reason}; entering one needs root", MachineError)
-
-
 def _load(algorithms: Sequence[str]) -> None:
     from weft.agents.drivers.rank import warm_up
 
     warm_up(algorithms or None)
+    _configs()
 
 
 def _be_rank(told: bytes, files: Sequence[int]) -> int:
@@ -130,7 +127,7 @@ def _be_rank(told: bytes, files: Sequence[int]) -> int:
 
     wake_in_time()
     spawn = _SPAWNS.decode(told)
-    config = spawn.config
+    config = _configs().decode(spawn.config)
     if config.log:
         with open_private(Path(config.log), "ab") as log:
             os.dup2(log.fileno(), 1)

@@ -26,6 +26,10 @@ def start() -> NoReturn:
     # forked here starts another program at once.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # that a switch has ended is said by Weft
+    # NumPy's library for matrices would start a thread for every processor, which first spins for a
+    # while. `os.environ` does not have this, so programs on hosts do not inherit it.
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.putenv("OPENBLAS_NUM_THREADS", "1")
     from importlib.util import find_spec
 
     from weft.cli.command_line import main

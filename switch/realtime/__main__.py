@@ -1,7 +1,8 @@
 """``python -m weft.switch.realtime CONFIG.json``: the built-in switches of a testbed, in real time.
 
 With ``--when-told`` behind it, the process loads its compiled code and then waits for a line on its
-stdin before it opens its ports: whoever starts it can make their interfaces meanwhile.
+stdin before it reads the configuration: the path of the network namespace in which it is to open
+its ports. Whoever starts it can make all of these meanwhile.
 ``python -m weft.switch.realtime --prepare`` only compiles the packet loop into the cache.
 
 Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 0 on SIGTERM,
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from weft.base.errors import RunError, WeftError
 from weft.base.garbage import uncollected
+from weft.base.libc import enter_network_namespace
 from weft.base.limits import shortage
 
 with uncollected():
@@ -51,8 +53,10 @@ def main(arguments: list[str]) -> int:
             with uncollected():
                 prepare()
                 gc.freeze()  # all of it stays until the end
-            if not os.read(0, 1):
+            namespace = os.read(0, 4096).decode().strip()
+            if not namespace:
                 return 0
+            enter_network_namespace(namespace)
         run(read_config(Path(arguments[0])), ended)
     except (WeftError, MemoryError, RuntimeError, OSError) as error:
         told = error if isinstance(error, WeftError) else shortage(error)

@@ -16,10 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from weft.base.errors import MachineError
+from weft.base.rtnetlink import NLMSG_DONE, NLMSG_ERROR, messages, request, text
 from weft.switch.realtime.process import SwitchProcess
 
-NLMSG_ERROR = 2
-NLMSG_DONE = 3
 RTMGRP_LINK = 1
 RTMGRP_TC = 8
 RTM_NEWLINK = 16
@@ -27,7 +26,6 @@ RTM_DELLINK = 17
 RTM_GETLINK = 18
 RTM_NEWQDISC = 36
 RTM_DELQDISC = 37
-NLM_F_REQUEST_DUMP = 0x301
 IFLA_IFNAME = 3
 IFLA_QDISC = 6
 IFF_UP = 1
@@ -36,9 +34,7 @@ RECEIVE_BYTES = 1 << 18
 UNLIMITED = {"", "noop", "noqueue", "mq", "pfifo_fast", "fq", "fq_codel"}
 """The queueing disciplines that interfaces have by default, which do not slow them down."""
 
-_HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
-_ATTRIBUTE = struct.Struct("=HH")
 
 PortListener = Callable[[int, bool], None]
 """A function that is called with a port and whether it is up, in a thread of its own."""
@@ -113,9 +109,7 @@ class LinkStates:
             self._ask_again = True
             return
         self._asked, self._ask_again = True, False
-        size = _HEADER.size + _LINK.size
-        header = _HEADER.pack(size, RTM_GETLINK, NLM_F_REQUEST_DUMP, 1, 0)
-        self._kernel.send(header + _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0))
+        self._kernel.send(request(RTM_GETLINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0)))
 
     def _run(self) -> None:
         poll = select.poll()
@@ -199,7 +193,7 @@ class LinkStates:
 
 def link_changes(data: bytes) -> Iterator[LinkChange]:
     """Yield what rtnetlink's messages say of interfaces."""
-    for kind, message in _messages(data):
+    for kind, message in messages(data):
         if kind in (RTM_NEWLINK, RTM_DELLINK) and len(message) >= _LINK.size:
             family, _, index, flags, _ = _LINK.unpack_from(message)
             if family == socket.AF_UNSPEC:  # a bridge tells of its ports in the same words
@@ -208,42 +202,18 @@ def link_changes(data: bytes) -> Iterator[LinkChange]:
                 attributes = message[_LINK.size :]
                 yield LinkChange(
                     index,
-                    _text(attributes, IFLA_IFNAME),
+                    text(attributes, IFLA_IFNAME),
                     there,
                     there and flags & running == running,
-                    _text(attributes, IFLA_QDISC),
+                    text(attributes, IFLA_QDISC),
                 )
 
 
 def queueing_changed(data: bytes) -> bool:
     """Return whether one of rtnetlink's messages tells of a queueing discipline."""
-    return any(kind in (RTM_NEWQDISC, RTM_DELQDISC) for kind, _ in _messages(data))
+    return any(kind in (RTM_NEWQDISC, RTM_DELQDISC) for kind, _ in messages(data))
 
 
 def answered(data: bytes) -> bool:
     """Return whether one of rtnetlink's messages ends an answer."""
-    return any(kind in (NLMSG_ERROR, NLMSG_DONE) for kind, _ in _messages(data))
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the kind of each message of rtnetlink, and what is in it."""
-    at = 0
-    while at + _HEADER.size <= len(data):
-        length, kind, *_ = _HEADER.unpack_from(data, at)
-        if length < _HEADER.size:
-            return
-        yield kind, data[at + _HEADER.size : at + length]
-        at += (length + 3) & ~3
-
-
-def _text(attributes: bytes, wanted: int) -> str:
-    """Return a text among the attributes of a message; empty if it has none of that kind."""
-    at = 0
-    while at + _ATTRIBUTE.size <= len(attributes):
-        length, kind = _ATTRIBUTE.unpack_from(attributes, at)
-        if length < _ATTRIBUTE.size:
-            break
-        if kind == wanted:
-            return os.fsdecode(attributes[at + _ATTRIBUTE.size : at + length].rstrip(b"\0"))
-        at += (length + 3) & ~3
-    return ""
+    return any(kind in (NLMSG_ERROR, NLMSG_DONE) for kind, _ in messages(data))

@@ -27,7 +27,7 @@ IN_THE_RUN = "the run's own folder, /run/weft/ID, which root alone may enter"
 IN_THE_CACHE = "the cache folder, which is refused if others may write to it"
 HASHED = "its digest alone is of use"
 ELSEWHERE = {
-    ("agents/drivers/launcher.py", "open"): PROC,
+    ("base/libc.py", "open"): PROC,
     ("base/fork_server.py", "read_text"): IN_THE_RUN,
     ("agents/drivers/udp.py", "read_text"): PROC,
     ("base/effort.py", "read_text"): PROC,

@@ -1,8 +1,9 @@
 """A process that takes the place of the built-in switch where a test needs no forwarding.
 
-It reads its configuration, says ``ready``, answers at the statistics socket, and ends with its
-stdin, as ``python -m weft.switch.realtime`` does. What it does wrong on request comes in the
-environment: ``STAND_IN=fail``, ``STAND_IN=mute``, or ``STAND_IN=hang-up`` (at whoever asks).
+Once it is told of its namespace, it reads its configuration, says ``ready``, answers at the
+statistics socket, and ends with its stdin, as ``python -m weft.switch.realtime --when-told`` does.
+What it does wrong on request comes in the environment: ``STAND_IN=fail``, ``STAND_IN=mute``, or
+``STAND_IN=hang-up`` (at whoever asks).
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ import sys
 import threading
 from pathlib import Path
 
+from weft.base.libc import enter_network_namespace
+
 
 def main() -> None:
     """Play the switch process."""
+    namespace = os.read(0, 4096).decode().strip()
+    if not namespace:
+        return
+    enter_network_namespace(namespace)
     config = json.loads(Path(sys.argv[1]).read_text())
     wrong = os.environ.get("STAND_IN")
     if wrong == "fail":

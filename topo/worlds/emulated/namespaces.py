@@ -12,9 +12,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
-from weft.base import children, documents
+from weft.base import children, rtnetlink
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError
 from weft.base.libc import CLONE_NEWNET, check_call, libc
@@ -155,22 +153,31 @@ def run_batch(tool: str, lines: Sequence[str], *options: str) -> None:
         raise MachineError(f"`{what}` failed: {said[0] if said else last_words(done)}")
 
 
-class _Queue(msgspec.Struct):
-    """What tc says of a queue of an interface."""
-
-    dev: str
-    kind: str
-    drops: int = 0
+_QUEUE = struct.Struct("=BxxxiIII")
+"""A struct tcmsg; the second field is the interface's index."""
+_COUNTED = struct.Struct("=5I")
+"""A struct gnet_stats_queue; the third field is how many packets were dropped."""
+_RTM_GETQDISC = 38
+_TCA_KIND = 1
+_TCA_STATS2 = 7
+_TCA_STATS_QUEUE = 3
 
 
 def queue_drops(kind: str = "tbf") -> dict[str, int]:
-    """Return, by interface, the packets that its root queue dropped, for every interface that has
-    one of the kind.
+    """Return, by interface, the packets that its queue dropped, for every interface of the calling
+    thread's namespace that has one of the kind.
 
-    Raises MachineError if tc cannot tell, RunError if it was killed.
+    Raises MachineError if the kernel cannot tell.
     """
-    done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
-    if done.returncode != 0:
-        raise MachineError(f"tc cannot show queues: {last_words(done)}")
-    queues = documents.decoded(list[_Queue], done.stdout or "[]", "tc shows queues", MachineError)
-    return {queue.dev: queue.drops for queue in queues if queue.kind == kind}
+    drops = {}
+    try:
+        for _, told in rtnetlink.told(_RTM_GETQDISC, _QUEUE.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+            attributes = told[_QUEUE.size :]
+            if rtnetlink.text(attributes, _TCA_KIND) == kind:
+                counted = rtnetlink.attribute(attributes, _TCA_STATS2)
+                counted = rtnetlink.attribute(counted, _TCA_STATS_QUEUE)
+                interface = socket.if_indextoname(_QUEUE.unpack_from(told)[1])
+                drops[interface] = _COUNTED.unpack_from(counted)[2]
+    except OSError as error:
+        raise MachineError(f"the kernel cannot tell of queues: {error.strerror}") from error
+    return drops

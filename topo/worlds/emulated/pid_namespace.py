@@ -28,7 +28,7 @@ _OWN = "/proc/thread-self/ns/pid"
 _NO_NAME_SERVER = "mount --bind /dev/null /etc/resolv.conf 2>/dev/null"
 """A run's commands know of no name server. No host could reach the machine's: each program that
 looks a name or an address up, as Python's http.server does, would wait many seconds for it."""
-_NAMES = '[ -z "$1" ] || { mount --bind "$1" /etc/hosts 2>/dev/null; rm "$1"; }'
+_NAMES = '[ -z "$1" ] || mount --bind "$1" /etc/hosts 2>/dev/null'
 _INIT = (
     "unshare", "--mount-proc", "bash", "-c", f"{_NO_NAME_SERVER}; {_NAMES}; echo ready; read -r",
     "init",
@@ -58,7 +58,7 @@ class PidNamespace:
     @classmethod
     def make(cls, environment: Mapping[str, str], names: Path | None = None) -> "PidNamespace":
         """Make a new namespace, whose init has this environment, and in whose mount namespace a
-        file of names is /etc/hosts, and nowhere else any more.
+        file of names is /etc/hosts.
 
         Call it from a thread that lives as long as the run. Raises MachineError, with the reason,
         if the kernel makes none, and RunError if the init was killed.

@@ -40,14 +40,15 @@ class RunProcess:
         what: str,
         command: Sequence[str],
         *,
-        namespace_pid: int,
         log: Path,
+        namespace_pid: int | None = None,
         environment: Mapping[str, str] | None = None,
         speaks: bool = True,
         output: Path | None = None,
         umask: int = -1,
     ) -> None:
-        """Start ``command`` in the network namespace of ``namespace_pid``.
+        """Start ``command`` in the network namespace of ``namespace_pid``, or in this process's
+        own.
 
         Call it from a thread that lives as long as the run. ``log`` receives stderr. The process
         has a session of its own, so that a Ctrl-C at the terminal does not reach it. Its stdin is a
@@ -59,6 +60,7 @@ class RunProcess:
         """
         self.what = what
         self.log = log
+        inside = () if namespace_pid is None else ("mnexec", "-a", str(namespace_pid))
         with ExitStack() as stack:
             errors = stack.enter_context(open_private(log, "wb"))
             stdout: IO[bytes] | int = subprocess.PIPE if speaks else errors
@@ -69,7 +71,7 @@ class RunProcess:
                     raise RunError(f"{what}: cannot write {output}: {error.strerror}") from None
             self.popen = run.start(
                 lambda: subprocess.Popen(
-                    [*DIE_WITH_PARENT, "mnexec", "-a", str(namespace_pid), *command],
+                    [*DIE_WITH_PARENT, *inside, *command],
                     stdin=subprocess.PIPE,
                     stdout=stdout,
                     stderr=errors,

@@ -1,7 +1,7 @@
 """Ranks of the emulated world: processes, each in its host's namespace, and what watches them."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -140,19 +140,18 @@ class Ranks:
         """The ranks of the first order, which come up while the switches are programmed."""
         self._watch: Watch | None = None
 
-    def launch(self, algorithms: Sequence[str] = ()) -> Launcher:
-        """Start what forks ranks, and loads all that they need for these algorithms; all of Weft's
-        if it is not said."""
-        if self._launcher is None:
-            record = self._network.record
-            self._launcher = Launcher(record.folder, record.environment(), algorithms)
-        return self._launcher
+    def take(self, launcher: Launcher | None) -> None:
+        """Take what forks ranks, if it has been started, which loads what they need."""
+        self._launcher = launcher
 
     def make_ready(self, operation: OperationConfig | None = None) -> Launcher:
         """Wait until all that ranks need is loaded: until then they cannot be ended at once. The
         sums of reduction servers are compiled here, where they have not been before, and not in
         every rank."""
-        launcher = self.launch()
+        launcher = self._launcher
+        if launcher is None:  # it loads what ranks need for all algorithms of Weft's
+            record = self._network.record
+            launcher = self._launcher = Launcher(record.folder, record.environment())
         launcher.wait_ready()
         used = [named(kind.algorithm) for kind in operation.kinds] if operation else []
         if any(each is not None and each.serves for each in used):

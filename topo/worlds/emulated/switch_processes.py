@@ -1,7 +1,6 @@
 """Start of a run's switch processes: one for all built-in switches, or one BMv2 for each switch."""
 
 import json
-import os
 import shutil
 import socket
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from weft.base import documents
-from weft.base.children import python_command, python_path, run_tool
+from weft.base.children import run_tool
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.private_files import open_private
 from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
 from weft.topo.network import CPU_PORT, DROP_PORT, Direction, Switch, Topology
 from weft.topo.worlds.emulated.captures import capture_path
+from weft.topo.worlds.emulated.loading import CONFIG
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
     queue_drops,
@@ -128,46 +128,22 @@ def builtin_config(
 class BuiltinSwitches:
     """All switches of a topology in one process of the built-in switch."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        run: RunRecord,
-        namespace_pid: int,
-        seed: int,
-        link_mtu: int,
-        module: str = "weft.switch.realtime",
-        bypass_qdisc: bool = True,
-        links: LinkKind = "veth",
-        patch_captures: Path | None = None,
-    ) -> None:
-        """Start the process in the run's namespace; it has its configuration in a file, and opens
+    def __init__(self, run: RunRecord, process: RunProcess) -> None:
+        """Take a process that loads what it needs (`weft.topo.worlds.emulated.loading`), and opens
         its ports when `begin` is called."""
-        config = builtin_config(topology, run, seed, link_mtu, bypass_qdisc, links, patch_captures)
-        path = run.folder / "switches.json"
-        with open_private(path, "w") as file:
-            json.dump(config, file, indent=1)
-        write_links(topology, run.folder)
-        self._statistics = config["stats_socket"]
+        self._run = run
+        self._statistics = str(run.folder / SOCKET)
         self._heard = 0
         """How many bytes of the process's words have been read."""
-        self.processes = [
-            RunProcess(
-                run,
-                "the switch process",
-                python_command(module, str(path), "--when-told"),
-                namespace_pid=namespace_pid,
-                log=run.folder / "switches.log",
-                environment={
-                    "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
-                    # The first frame that touches a huge page would wait until it is cleared.
-                    "NUMPY_MADVISE_HUGEPAGE": "0",
-                },
-            )
-        ]
+        self.processes = [process]
 
-    def begin(self) -> None:
-        """Let the process open its ports, whose interfaces there are by now."""
-        self.processes[0].tell("begin")
+    def begin(self, topology: Topology, config: Mapping[str, Any], namespace_pid: int) -> None:
+        """Let the process open its ports, as `builtin_config` has them, whose interfaces are in a
+        process's namespace by now."""
+        with open_private(self._run.folder / CONFIG, "w") as file:
+            json.dump(config, file, indent=1)
+        write_links(topology, self._run.folder)
+        self.processes[0].tell(f"/proc/{namespace_pid}/ns/net")
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once the process says that all its P4Runtime servers listen."""

@@ -6,7 +6,7 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +32,7 @@ from weft.topo.worlds.emulated.changes import change_link, rates_request
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.host_sockets import HostSockets
 from weft.topo.worlds.emulated.links import configure_hosts, make_links, set_end
+from weft.topo.worlds.emulated.loading import SWITCH_MODULE, taken_over
 from weft.topo.worlds.emulated.machine import check_limits, check_machine
 from weft.topo.worlds.emulated.names import write_names
 from weft.topo.worlds.emulated.namespaces import in_namespace, queue_drops
@@ -45,6 +46,7 @@ from weft.topo.worlds.emulated.switch_processes import (
     BuiltinSwitches,
     SwitchProcesses,
     address,
+    builtin_config,
     find_bmv2,
     losses_of,
 )
@@ -88,9 +90,9 @@ class EmulatedWorld(World):
         bypass_qdisc: bool = True,
         bmv2_log: bool = False,
         links: LinkKind = "veth",
-        switch_module: str = "weft.switch.realtime",
+        switch_module: str = SWITCH_MODULE,
         ready_limit_s: float = READY_LIMIT_S,
-        algorithms: Sequence[str] | None = None,
+        algorithms: tuple[str, ...] | None = None,
         meanwhile: Callable[[], None] = lambda: None,
         stands: bool = False,
         controlled: bool = True,
@@ -160,11 +162,7 @@ class EmulatedWorld(World):
         open_closed()
         self._signals.enter_context(ending_on_signals())
         try:
-            if self._record is None:
-                with signals_held():
-                    self._record = RunRecord.create()
-            if self._algorithms is not None:
-                self._ranks.launch(self._algorithms)
+            self._load()
             self._bring_up()
             if self._stands:
                 self._announce()
@@ -177,28 +175,26 @@ class EmulatedWorld(World):
             raise
         return self
 
+    def _load(self) -> None:
+        """Have processes load their code while the namespaces and links are made."""
+        module = self._switch_module if self.switch_kind == "weft" else None
+        with signals_held():
+            loading = taken_over(self._record, self._algorithms, module)
+            self._record = loading.record
+            self._ranks.take(loading.launcher)
+            if loading.switches is not None:
+                self._switches = BuiltinSwitches(loading.record, loading.switches)
+
     def _bring_up(self) -> None:
         from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
-        self.record.enclose(write_names(self.topology, self.record.folder))
+        write_names(self.topology, self.record.folder)
         network = self._network = MininetNetwork(
             self.record,
             len(self.topology.nodes) + 1,
             lambda node, neighbour, up: self.set_link(node, neighbour, up=up),
         )
         self._namespaces["switches"] = network.add_run_namespace()
-        if self.switch_kind == "weft":  # it loads its code while the links are made
-            builtin = self._switches = BuiltinSwitches(
-                self.topology,
-                self.record,
-                self.namespace_pid,
-                self.seed,
-                self.link_mtu,
-                self._switch_module,
-                bypass_qdisc=self._bypass_qdisc,
-                links=self.links,
-                patch_captures=self._pcap_dir,
-            )
         self._namespaces |= network.add_nodes(self.topology)
         make_links(
             self.topology,
@@ -209,14 +205,7 @@ class EmulatedWorld(World):
             shaped=self.switch_kind == "bmv2",
         )
         network.add_links(self.topology, self.links)
-        switches: SwitchProcesses
-        if self.switch_kind == "weft":
-            switches = builtin
-            builtin.begin()
-        else:
-            switches = self._switches = Bmv2Switches(
-                self.topology, self.record, self.namespace_pid, self._bmv2_log
-            )
+        switches = self._begin_switches()
         configure_hosts(self.topology, self.link_mtu, self._namespaces)
         network.set_addresses(self.topology)
         if self._pcap_dir is not None:
@@ -225,6 +214,17 @@ class EmulatedWorld(World):
         self._meanwhile()
         switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
+
+    def _begin_switches(self) -> SwitchProcesses:
+        """Let switches open their ports, whose interfaces there are by now."""
+        network, run, namespace = self.topology, self.record, self.namespace_pid
+        if isinstance(self._switches, BuiltinSwitches):
+            qdisc, links, pcap = self._bypass_qdisc, self.links, self._pcap_dir
+            config = builtin_config(network, run, self.seed, self.link_mtu, qdisc, links, pcap)
+            self._switches.begin(network, config, namespace)
+        else:
+            self._switches = Bmv2Switches(network, run, namespace, self._bmv2_log)
+        return self._switches
 
     def _processes(self) -> dict[str, int]:
         """Return a process in the namespaces of each node."""
