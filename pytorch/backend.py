@@ -7,8 +7,11 @@ import torch
 import torch.distributed as dist
 
 from weft.base.errors import InputError, RunError
+from weft.pytorch.dispatcher import OPERATORS, complete, seen
+from weft.pytorch.flight_recorder import FlightRecorder, add_to_torchs
 from weft.pytorch.process_group import NAME, WeftProcessGroup
-from weft.pytorch.session import session
+from weft.pytorch.session import open_session, session
+from weft.pytorch.shard_to_shard import go_by_all_to_all
 from weft.pytorch.work import WeftWork
 
 
@@ -39,17 +42,28 @@ _CALLED = (
 """What torch calls of a group while a program runs."""
 
 
-def _keep_out_of_graphs() -> None:
-    """Let torch.compile end its graph where a group is called, and not look into what it does."""
+def _prepare_methods() -> None:
+    """Let torch's tools see calls of groups, and torch.compile end its graph where one is called,
+    and not look into what it does."""
+    complete()
+    for name in OPERATORS:
+        setattr(WeftProcessGroup, name, seen(name, getattr(WeftProcessGroup, name)))
     methods = [*((WeftProcessGroup, name) for name in _CALLED), (WeftWork, "wait")]
     for kind, name in methods:
         setattr(kind, name, torch.compiler.disable(getattr(kind, name)))
 
 
+def _recorder() -> FlightRecorder | None:
+    shared = open_session()
+    return None if shared is None else shared.recorder
+
+
 def register() -> None:
     """Make the backend known to torch; a bare `init_process_group` gets it on the CPU."""
     if NAME not in dist.Backend.backend_list:
-        _keep_out_of_graphs()
+        _prepare_methods()
+        add_to_torchs(_recorder)
+        go_by_all_to_all()
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
     with contextlib.suppress(AttributeError):
         dist.Backend.default_device_backend_map["cpu"] = NAME

@@ -30,7 +30,7 @@ class Exchanges:
         """Send a tensor to a rank. It is copied, as far as there is room, so that it belongs to the
         caller at once."""
         operations = self._operations
-        work = operations.begin("send", [tensor], [])
+        work = operations.begin("send", [tensor], [], between=f"{self._rank}->{destination}")
         work.size_bytes = size = size_bytes(tensor)
         keeps = operations.shared.buffer(size)
         plain = memory_of.is_plain(tensor) and not keeps
@@ -52,7 +52,8 @@ class Exchanges:
     def receive(self, what: str, tensor: torch.Tensor, source: int | None, tag: int) -> WeftWork:
         """Receive a tensor from a rank, or from any; the work knows from which."""
         operations = self._operations
-        work = operations.begin(what, [], [tensor])
+        sender = "any" if source is None else source
+        work = operations.begin(what, [], [tensor], between=f"{self._rank}<-{sender}")
         work.size_bytes = size_bytes(tensor)
         staged = Staged(operations.shared.pool, [tensor])
 

@@ -12,12 +12,16 @@ from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.requests import Request
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.callbacks import Callbacks
+from weft.pytorch.dispatcher import profile
 from weft.pytorch.groups import CallPlace, Group
 from weft.pytorch.lanes import Lanes
 from weft.pytorch.reductions import Reduction
 from weft.pytorch.session import Session
 from weft.pytorch.timeline import RecordedOperation
 from weft.pytorch.work import Countdown, WeftWork
+
+TOGETHER = "coalesced operations"
+"""What several operations are called that end together."""
 
 
 class Operations:
@@ -43,6 +47,8 @@ class Operations:
         self._gathered: list[WeftWork] | None = None
         """What has been called since `start_coalescing`."""
         self._callbacks = Callbacks(shared.callback_threads)
+        self.recorded = shared.recorder.group(name, lanes.own.network.members)
+        """The group as the flight recorder has it."""
 
     def begin(
         self,
@@ -50,18 +56,28 @@ class Operations:
         inputs: Sequence[torch.Tensor],
         outputs: Sequence[torch.Tensor],
         opts: Any = None,
+        between: str = "",
     ) -> WeftWork:
         """Begin an operation that ends with its outputs.
+
+        Args:
+            between: the ranks between which a message goes, as ``0->1``.
 
         Raises:
             BadCallError: a tensor is no dense tensor on the CPU.
         """
         self.shared.timeline.computed()
         memory_of.check(what, [*inputs, *outputs])
+        timeout = self.timeout_of(opts)
         work = WeftWork(
             f"{what} on rank {self.rank} of group {self.name!r}",
-            self.timeout_of(opts), outputs, self.shared.timeline, self._callbacks,
+            timeout, outputs, self.shared.timeline, self._callbacks,
         )  # fmt: skip
+        if what != TOGETHER:
+            work.entry = self.shared.recorder.begun(
+                self.recorded, what, between, inputs, outputs, timeout
+            )
+            profile(what, outputs if between and not inputs else inputs)
         if self._gathered is not None:
             self._gathered.append(work)
         return work
@@ -137,6 +153,8 @@ class Operations:
 
     def note(self, work: WeftWork, error: str) -> None:
         """Record an operation that has ended."""
+        if work.entry is not None:
+            work.entry.ended(error)
         self.shared.timeline.ended(
             RecordedOperation(
                 work.what.partition(" ")[0], work.algorithm, self.name, work.size_bytes,
@@ -163,7 +181,7 @@ class Operations:
     def end_coalescing(self) -> WeftWork:
         """Return a work that ends when all has that was called since `start_coalescing`."""
         gathered, self._gathered = self._gathered or [], None
-        work = self.begin("coalesced operations", [], [])
+        work = self.begin(TOGETHER, [], [])
         waits = Countdown(len(gathered) + 1, work.end)
         for each in gathered:
             each.when_over(waits.one)

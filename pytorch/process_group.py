@@ -75,6 +75,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         self._exchanges = Exchanges(self._operations)
         self.fused_calls = threading.Lock()
         """Held while a fused operator is called: one at a time."""
+        self.as_torch = dist.ProcessGroup(rank, size)
+        """A group of torch's own, whose operators others see (`weft.pytorch.dispatcher`)."""
+        self.as_torch._set_group_name(name)
         shared.timeline.begin()
 
     @property
@@ -119,6 +122,7 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def _set_group_desc(self, description: str) -> None:
         self._description = description
+        self._operations.recorded.description = description
 
     def _set_group_name(self, name: str) -> None:
         self._torch_name = name

@@ -1,5 +1,6 @@
 """What the process groups of one process share, made when the first of them is."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from weft.base.errors import InputError
 from weft.pytorch.callbacks import MOST_THREADS
 from weft.pytorch.choices import choices_of
+from weft.pytorch.flight_recorder import FlightRecorder, size_of
 from weft.pytorch.messages import Settings
 from weft.pytorch.network import ProcessNetwork
 from weft.pytorch.tensors import Pool
@@ -26,6 +28,7 @@ class Session:
         self.settings = settings
         self.network = ProcessNetwork(settings)
         self.timeline = timeline
+        self.recorder = FlightRecorder(size_of(os.environ))
         self.choices = choices_of(settings.algorithms)
         self.finishers = ThreadPoolExecutor(FINISHERS, "weft-results")
         self.callback_threads = ThreadPoolExecutor(MOST_THREADS, "weft-callbacks")

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from weft.pytorch.callbacks import Callbacks, Outcome
+from weft.pytorch.flight_recorder import Entry
 from weft.pytorch.timeline import Timeline
 
 LATE_S = 3.0
@@ -37,6 +38,8 @@ class WeftWork(dist._Work):
         self.size_bytes = 0
         """What the record will say of it."""
         self.algorithm = ""
+        self.entry: Entry | None = None
+        """What the flight recorder has of it."""
         self._timeout_s = timeout.total_seconds()
         self._result: list[Any] = list(result)
         self._timeline = timeline

@@ -86,6 +86,13 @@ def test_every_call_of_the_interface_does_what_it_does_over_gloo(net: Net) -> No
     assert said.count("0 wrong; ") == 4 + 3, said
 
 
+def test_torchs_own_tools_see_what_they_see_of_gloo(net: Net) -> None:
+    """Profiler, CommDebugMode, FakeTensorMode, flight recorder; and DTensors go by all-to-all."""
+    found, said = run(net, "watched.py")
+    assert found.status == 0, said
+    assert said.count("as over Gloo") == 4, said
+
+
 def test_a_program_of_one_rank_and_of_three(net: Net) -> None:
     for ranks in (1, 3):
         found, said = run(net, "collectives.py", "--quick", ranks=ranks)
