@@ -92,7 +92,11 @@ def check_repeated(reporter: Reporter, node: syntax.TableDeclaration) -> None:
         values = tuple(item.constant for item in items)
         if None not in values:
             shown = ", ".join(map(str, values))
-            reporter.error_if(values in seen, keyset.span, f"there is an entry for {shown} already")
+            reporter.error_if(
+                values in seen,
+                keyset.span,
+                f"not supported: there is an entry for {shown} already (BMv2)",
+            )
             seen.add(values)
 
 

@@ -51,6 +51,12 @@ def check_keyset(
             check_keyset(expressions, item, scope, [kind])
             for item, kind in zip(node.items, types, strict=True)
         ]
+        for item in node.items:
+            reporter.fail_if(
+                isinstance(item.type, SetType),
+                item.span,
+                "not supported: a value set beside other values (BMv2); let one hold them all",
+            )
         return node
     if isinstance(node, syntax.Name):
         symbol = scope.find(node.name)
@@ -98,7 +104,9 @@ def check_keyset(
         reporter.fail_if(
             part.constant is None and not is_static(part),
             part.span,
-            "this must be known at compile time",
+            "not supported: a case that is not known at compile time (BMv2)"
+            if expressions.context.place == "parser"
+            else "this must be known at compile time",
         )
     return node
 
@@ -196,9 +204,10 @@ class ParserChecker(ExpressionUser):
         given = [(state.name, state.name_span) for state in node.states]
         names = {"accept", "reject", *(name for name, _ in given)}
         self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
+        declared = {*scope.symbols, *(item.name for item in node.parameters)}
         for name, span in given:
             self.reporter.error_if(
-                name in scope.symbols, span, f"the parser declares '{name}' otherwise, too"
+                name in declared, span, f"the parser declares '{name}' otherwise, too"
             )
         self.reporter.error_if(
             "start" not in names, node.name_span, f"parser '{node.name}' has no state 'start'"

@@ -243,13 +243,19 @@ class StatementChecker(ExpressionUser):
                 self.check(case.body, scope)
 
     def _action_labels(self, node: syntax.SwitchStatement, kind: ActionEnumType) -> None:
-        implicit = {"NoAction"} if kind.declaration.default_action is None else set()
-        names = implicit | {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
+        names: dict[str, object] = {}
+        if kind.declaration.default_action is None:
+            names["NoAction"] = self.context.globals.find("NoAction")
+        for item in kind.declaration.actions:
+            names[syntax.name_of(item.call.callee)] = item.call.target.declaration
         seen: set[str] = set()
         for case in _labelled(node):
             name = syntax.name_of(case.label)
-            if name not in names:
-                known = ", ".join(sorted(names)) + closest(name, names)
+            elsewhere = isinstance(case.label, syntax.Name) and case.label.absolute
+            if name not in names or (
+                elsewhere and self.context.globals.find(name) is not names[name]
+            ):
+                known = ", ".join(sorted(names)) + closest(name, set(names))
                 self.reporter.error(
                     case.label.span, f"expected an action of table {kind.declaration.name}: {known}"
                 )

@@ -89,7 +89,7 @@ def nesting_problem(kind: Type) -> str:
                     return f"a {what} cannot have a field of type {item}: '{name}' of {kind}"
         case TupleType():
             for item in kind.elements:
-                if isinstance(resolved(item), NO_VALUES):
+                if isinstance(resolved(item), _NO_FIELDS):
                     return f"a tuple cannot have an element of type {item}"
         case ListType() if isinstance(resolved(kind.element), (VoidType, *BLOCKS)):
             return f"there are no lists of {kind.element}"

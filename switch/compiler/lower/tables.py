@@ -381,7 +381,9 @@ class TableLowering(LoweringPart):
             case "selector":
                 return None
             case "range" if low is not None and high is not None:
-                self.writer.fail_if(low > high, item, f"the range {low} .. {high} is empty")
+                self.writer.fail_if(
+                    low > high, item, f"not supported: the range {low} .. {high} is empty (BMv2)"
+                )
                 return (low, high)
         if kind in ("ternary", "lpm", "optional", "exact") and mask is not None:
             if mask == full and kind == "exact":

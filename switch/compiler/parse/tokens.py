@@ -51,6 +51,7 @@ _TOKEN = re.compile(
 UNEXPECTED = "UNEXPECTED"
 """The kind of a token that may stand in the text of annotations alone (``UNEXPECTED_TOKEN`` in the
 specification's grammar)."""
+_NO_NAMES = KEYWORDS | {"_"}
 _ANNOTATION_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 _SIZED_TYPES = frozenset({"BIT", "INT", "VARBIT"})
@@ -392,7 +393,7 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
             token.kind != "AT"
             or index + 1 >= len(tokens)
             or not _ANNOTATION_NAME.fullmatch(tokens[index + 1].text)
-            or tokens[index + 1].kind == "UNDERSCORE"
+            or tokens[index + 1].text in _NO_NAMES
         ):
             folded.append(token)
             index += 1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
-from google.protobuf import text_format
 from tests.support.aggregation_support import (
     GROUP,
     JOB_ADDRESS,
@@ -26,10 +24,10 @@ from tests.support.aggregation_support import (
 )
 from tests.support.bmv2_support import run_bmv2
 from tests.support.compiler_support import bmv2, p4c
+from tests.support.p4c_peer import in_both, with_p4c
 
 from weft.agents.collectives.names import BMV2_AGGREGATION_VALUES
-from weft.switch.compiler import compile_program
-from weft.switch.messages import p4info_pb2
+from weft.switch.compiler import ProgramFiles, compile_program
 from weft.topo.fabric_program import fabric_macros, fabric_program
 
 LEAF = Place((2, 4, 3), parent=1, owners={0: 2, 1: 4, 2: 3})
@@ -63,21 +61,16 @@ def traffic(place: Place, count: int) -> list[tuple[int, bytes]]:
     return arrivals
 
 
-def with_p4c(values: int, folder: Path) -> tuple[str, str]:
-    """BMv2 JSON and P4Info that p4c makes of the fabric's program."""
-    compiler = p4c()
-    assert compiler is not None
-    macros = [f"-D{name}={value}" for name, value in fabric_macros(values).items()]
-    output, info = folder / "fabric.json", folder / "fabric.p4info.txtpb"
-    command = [compiler, *macros, "-o", output, "--p4runtime-files", info, fabric_program()]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    return output.read_text(), info.read_text()
+def by_p4c(values: int, folder: Path) -> ProgramFiles:
+    """What p4c makes of the fabric's program."""
+    macros = [f"{name}={value}" for name, value in fabric_macros(values).items()]
+    return with_p4c(fabric_program(), folder, macros)
 
 
 @NEEDS_P4C
 @pytest.mark.parametrize("place", [LEAF, ROOT], ids=["leaf", "root"])
 def test_p4cs_program_adds_as_ours_does(place: Place, tmp_path: Path) -> None:
-    theirs = Switches([place], 16, plain=True, bmv2_json=with_p4c(16, tmp_path)[0])
+    theirs = Switches([place], 16, plain=True, bmv2_json=by_p4c(16, tmp_path).json.read_text())
     ours = Switches([place], 16, plain=True)
     sent = 0
     for port, frame in traffic(place, 16):
@@ -90,8 +83,8 @@ def test_p4cs_program_adds_as_ours_does(place: Place, tmp_path: Path) -> None:
 @NEEDS_P4C
 @pytest.mark.parametrize("values", [16, 256])
 def test_p4info_with_aggregation_is_p4cs(values: int, tmp_path: Path) -> None:
-    ours = compile_program(fabric_program(), defines=fabric_macros(values)).p4info
-    assert text_format.Parse(with_p4c(values, tmp_path)[1], p4info_pb2.P4Info()) == ours
+    ours = compile_program(fabric_program(), defines=fabric_macros(values)).p4info_text
+    assert in_both(by_p4c(values, tmp_path).p4info.read_text()) == in_both(ours)
 
 
 def entries(place: Place) -> str:
@@ -129,7 +122,8 @@ def test_bmv2_adds_as_the_built_in_switch_does(place: Place, compiler: str, tmp_
             expected[out].append(made)
             packet_of(made)
     count = sum(map(len, expected.values()))
-    text = program(values) if compiler == "weft" else with_p4c(values, tmp_path)[0]
+    by_weft = compiler == "weft"
+    text = program(values) if by_weft else by_p4c(values, tmp_path).json.read_text()
     found = run_bmv2(
         tmp_path,
         text,

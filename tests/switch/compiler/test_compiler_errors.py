@@ -220,6 +220,11 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "'recirculate' can only be called in egress",
         ),
         (
+            {"metadata": '@field_list(1, "x") bit<8> x;'},
+            "@field_list takes numbers of lists, at least 0",
+        ),
+        ({"metadata": "@field_list(true) bit<8> x;"}, "@field_list takes numbers"),
+        (
             {
                 "locals": "table t { key = { hdr.h.a & 7: exact; hdr.h.a[3:0]: exact; "
                 "hdr.h.isValid(): exact; hdr.h.a + 1: exact; } actions = { NoAction; } }",

@@ -104,10 +104,14 @@ class V1Model(Architecture):
             place = metadata.members[item.name]
             for annotation in item.annotations:
                 if annotation.name == "field_list":
-                    values = [
-                        given.constant for given in package.shared.parse_annotation(annotation)
-                    ]
-                    indices = {value for value in values if isinstance(value, int)}
+                    indices: set[int] = set()
+                    for given in package.shared.parse_annotation(annotation):
+                        value = given.constant
+                        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                            raise package.shared.reporter.fail(
+                                given.span, "@field_list takes numbers of lists, at least 0"
+                            )
+                        indices.add(value)
                     fields = package.shared.fields_in(place)
                     self.kept_fields += [(field, indices) for field in fields]
             self._field_lists(package, place)
