@@ -302,7 +302,7 @@ def test_parameters_of_constructors_are_known_at_compile_time(tmp_path: Path) ->
                 vs: accept; v + 1: one; v &&& 0xF0: accept; default: accept; } }
             state one { h.b = v; transition accept; }
         }
-        control Use(inout h_t h, inout k_t[3] k)(settings_t c, tuple<int, bit<8>> t, bit<8> y) {
+        control Use(inout h_t h, inout k_t[3] k)(settings_t c, tuple<bit<8>, bit<8>> t, bit<8> y) {
             action set(bit<8> z) { h.c[15:8] = z; }
             table first { key = { h.a: exact; } actions = { set; NoAction; }
                 default_action = NoAction; size = c.n + 1;
