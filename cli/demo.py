@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from weft.base.command_line import Place, output_folder
+from weft.base.command_line import Place, output_file, output_folder
 from weft.cli.command_line import app
 from weft.topo.worlds.emulated.loading import begun_early
 
@@ -16,15 +16,20 @@ def demo(
     out: Annotated[
         Place, typer.Option(metavar="DIR", help="Results folder. [results/demo-ID]")
     ] = None,
+    events: Annotated[
+        Place,
+        typer.Option(metavar="FILE", help="Write what happens to it as JSON lines, while it runs."),
+    ] = None,
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts.
 
     Links have 100 Mbit/s, which two processors carry with room to spare.
     """
-    folder = output_folder(out)
+    folder, told = output_folder(out), output_file(events)
     with begun_early(tuple(sorted(ALGORITHMS))):
         from weft.cli.run import run_and_tell
         from weft.experiments.scenario.scenario import Scenario
         from weft.experiments.scenario.sweep import Experiment
 
-        run_and_tell(Experiment.of(Scenario(algorithms=ALGORITHMS)), folder, False, name="demo")
+        asked = Experiment.of(Scenario(algorithms=ALGORITHMS))
+        run_and_tell(asked, folder, False, name="demo", events=told)

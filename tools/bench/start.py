@@ -35,8 +35,6 @@ COMMANDS = {
     "weft --help": python_command("weft", "--help"),
     "weft run --help": python_command("weft", "run", "--help"),
 }
-DEMO = python_command("weft", "run", "allgather", "--algorithm", "ring", "--algorithm", "multicast")
-"""What ``weft demo`` does; that takes no ``--events``."""
 PARTS = (
     ("until it begins", "", "begin"),
     ("network up", "begin", "end bring_up"),
@@ -115,7 +113,8 @@ def _demo() -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         events = Path(folder, "events")
         times = {"": datetime.datetime.now(datetime.timezone.utc)}
-        whole = _run([*DEMO, "--out", str(Path(folder, "out")), "--events", str(events)])
+        results = str(Path(folder, "out"))
+        whole = _run(python_command("weft", "demo", "--out", results, "--events", str(events)))
         for line in events.read_text("utf-8").splitlines():
             event = json.loads(line)
             time_of = datetime.datetime.fromisoformat(event["time"])
