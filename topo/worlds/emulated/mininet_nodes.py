@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import termios
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +54,7 @@ class RunNode(Node):
         self.starting = False
         while not self.read().endswith(PROMPT):
             continue
-        self.cmd("unset HISTFILE; stty -echo; set +m")
+        self.cmd("unset HISTFILE; set +m")
 
     def cmd(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command in the node's shell and return what it printed; nothing while the shell
@@ -66,6 +67,8 @@ class RunNode(Node):
         what = f"command of {self.name}" if self.shell else f"shell of {self.name}"
         # `mn -c`, on the same machine, kills whatever has "mininet:" in its command line.
         cmd = [f"weft:{self.name}" if word == f"mininet:{self.name}" else word for word in cmd]
+        if f"PS1={PROMPT}" in cmd:
+            cmd = self._as_a_shell(cmd, params["env"])
         cmd = [*DIE_WITH_PARENT, *self.entry(), *cmd]
 
         def start() -> Any:
@@ -74,6 +77,15 @@ class RunNode(Node):
             return super(RunNode, self)._popen(cmd, **params)
 
         return run.start(start, what)
+
+    def _as_a_shell(self, command: list[str], environment: dict[str, str]) -> list[str]:
+        """Return the command of a shell, which finds its prompt in its environment and a terminal
+        without echo: other programs that saw to that would take a millisecond each."""
+        attributes = termios.tcgetattr(self.slave)
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(self.slave, termios.TCSANOW, attributes)
+        environment["PS1"] = PROMPT
+        return [word for word in command if word not in ("env", f"PS1={PROMPT}")]
 
     def entry(self) -> list[str]:
         """Return the commands that start the shell; what the shell runs, and commands beside it,
@@ -87,7 +99,8 @@ class RunNode(Node):
             return []
         space = self.params["run"].pid_namespace
         inside = [] if space is None else ["mnexec", "-a", str(space.pid)]
-        return ["env", "--default-signal=INT,QUIT", *inside]
+        ignored = signal.SIG_IGN in map(signal.getsignal, (signal.SIGINT, signal.SIGQUIT))
+        return [*(["env", "--default-signal=INT,QUIT"] if ignored else []), *inside]
 
     def read(self, size: int = 1024) -> str:
         """Return what the shell has printed, once it has printed something; raise RunError if it
