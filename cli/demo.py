@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from weft.base.command_line import Place, output_file, output_folder
+from weft.base.garbage import uncollected
 from weft.cli.command_line import app
 from weft.topo.worlds.emulated.loading import begun_early
 
@@ -27,9 +28,10 @@ def demo(
     """
     folder, told = output_folder(out), output_file(events)
     with begun_early(tuple(sorted(ALGORITHMS))):
-        from weft.cli.run import run_and_tell
-        from weft.experiments.scenario.scenario import Scenario
-        from weft.experiments.scenario.sweep import Experiment
+        with uncollected():
+            from weft.cli.run import run_and_tell
+            from weft.experiments.scenario.scenario import Scenario
+            from weft.experiments.scenario.sweep import Experiment
 
         asked = Experiment.of(Scenario(algorithms=ALGORITHMS))
         run_and_tell(asked, folder, False, name="demo", events=told)

@@ -1,6 +1,7 @@
 """``weft run``."""
 
 import contextlib
+import gc
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import typer
 
 from weft.base.command_line import Place, Text, output_file, output_folder
 from weft.base.errors import InputError, MachineError, refuse
+from weft.base.garbage import uncollected
 from weft.cli.command_line import app
 from weft.cli.scenario_options import GroupedCommand, complete_what, scenario_options
 from weft.experiments.scenario.asked import OPTIONS
@@ -97,14 +99,17 @@ def run_and_tell(
     resume: bool = False,
 ) -> NoReturn:
     """Run what is asked for, and say what came of it; never returns."""
-    from weft.base.console import make_console
-    from weft.base.native_code import begin
-    from weft.base.progress import Progress
-    from weft.experiments import runner
-    from weft.experiments.results import table
-    from weft.experiments.results.document import DOCUMENT
-    from weft.experiments.results.summary import doubts, which_run
-    from weft.experiments.runs.events import EventLines
+    with uncollected():
+        from weft.base.console import make_console
+        from weft.base.native_code import begin
+        from weft.base.progress import Progress
+        from weft.experiments import runner
+        from weft.experiments.results import table
+        from weft.experiments.results.document import DOCUMENT
+        from weft.experiments.results.summary import doubts, which_run
+        from weft.experiments.runs.events import EventLines
+
+        gc.freeze()  # it stays until the end, and need not be looked through
 
     errors = make_console(stderr=True)
     with contextlib.ExitStack() as stack:

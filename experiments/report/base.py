@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.base import files
+from weft.base.garbage import uncollected
 from weft.base.units import format_size
 from weft.experiments.plots.palette import style_sheet
 from weft.topo.drawing import draw_svg
@@ -28,7 +29,7 @@ def load() -> Callable[[], None]:
     may then see a module that is half made."""
 
     def load_all() -> None:
-        with suppress(Exception):  # whoever writes a page raises it again
+        with suppress(Exception), uncollected():  # whoever writes a page raises it again
             import_module("weft.experiments.report.charts")
             templates()
 
