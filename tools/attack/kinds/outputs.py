@@ -60,8 +60,8 @@ COMMANDS = (
     Command(("run", "sweep.toml", "--out", "theirs/out"), (*RESULTS, *PLOTS, *POINTS)),
     Command(("run", "sweep.toml", "--resume", "theirs/out"), (*RESULTS, *PLOTS), reads=True),
     Command(
-        ("demo", "--out", "theirs/out"),
-        RESULTS,
+        ("demo", "--out", "theirs/out", "--events", "theirs/events.jsonl"),
+        (*RESULTS, "events.jsonl"),
     ),
     Command(("report", "theirs/out"), ("out/report.html",), reads=True),
     Command(("report", "theirs/out", "--out", "theirs/a.html"), ("a.html",), reads=True),
