@@ -40,7 +40,7 @@ def test_commands_that_run_something_name_options_and_values_that_there_are(
     def run(experiment: Experiment, *_: object, **__: object) -> None:
         asked.append(experiment)
 
-    monkeypatch.setattr(cli_run, "_run", run)
+    monkeypatch.setattr(cli_run, "run_and_tell", run)
     commands = re.findall(r"^    (?:sudo )?\./weft (run [a-z-]+ .*)$", TEXT, re.MULTILINE)
     assert len(commands) > 10
     for command in commands:
@@ -53,7 +53,9 @@ def test_the_demos_output_is_that_of_its_rate_and_algorithms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Experiment] = []
-    monkeypatch.setattr(cli_run, "_run", lambda experiment, *_, **__: asked.append(experiment))
+    monkeypatch.setattr(
+        cli_run, "run_and_tell", lambda experiment, *_, **__: asked.append(experiment)
+    )
     cli.app(["demo"], standalone_mode=False)
     ((point,),) = [experiment.points for experiment in asked]
     scenario = point.scenario
