@@ -38,7 +38,9 @@ def names_file(folder: Path) -> Path | None:
 
 
 def write_names(topology: "Topology", folder: Path) -> None:
-    """Write a network's names into its run's file, if there is one."""
+    """Write a network's names into its run's file, if there is one, which has been mounted by now,
+    and needs no place in the folder any more."""
     file = folder / FILE
     if file.exists():
         file.write_text(names_of(topology, file.read_text()))
+        file.unlink()
