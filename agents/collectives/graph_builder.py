@@ -87,7 +87,9 @@ class GraphBuilder:
         cause, event, waiting = list(zip(*self._edges, strict=True)) or [()] * 3
         columns = source, destination, size, delay, needed, cause, event, waiting
         if buffer_bytes is None:
-            return FlowGraph(*columns)
+            if not self.pools:
+                return FlowGraph(*columns)
+            return FlowGraph(*columns, pool=(*self._pool,), pools=(*self.pools,))
         memory, offset, target = list(zip(*self._places, strict=True)) or [()] * 3
         places = FlowPlaces(memory, offset, target, tuple(buffer_bytes), tuple(output_bytes))
         follows, multicast = (*self._follows,), (*self._multicast,)

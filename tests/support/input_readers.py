@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.controller.entry_files.reading import read_entry_file
-from weft.experiments.families.flows.chakra import has_collectives, read_traces
-from weft.experiments.families.flows.matrix import read_matrix
+from weft.experiments.families.flows.file_format import FORMATS, FileReading
 from weft.experiments.results.network import NetworkResults
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.options import load_toml
@@ -17,11 +16,15 @@ from weft.switch.stf import read_test
 from weft.tools.figures.kept import Kept
 from weft.topo.labs.reading import read_lab
 
+
+def _flows_reader(ending: str) -> Callable[[Path], object]:
+    return lambda path: FORMATS[ending].read(path, FileReading("ring", 8, 1 << 20))
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "scenario.toml": load_toml,
-    "matrix.cm": read_matrix,
-    "trace.0.et": lambda path: read_traces(path, "ring"),
-    "other.0.et": has_collectives,
+    **{f"flows{'.0' * (each == '.et')}{each}": _flows_reader(each) for each in FORMATS},
+    "other.0.et": FORMATS[".et"].has_collectives,
     "results.json": Results.read,
     "network.json": NetworkResults.read,
     "test.stf": read_test,

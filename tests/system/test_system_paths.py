@@ -18,7 +18,7 @@ from tests.support.workloads_support import encode
 
 from weft.base.progress import Progress
 from weft.controller.clos_paths import ClosPaths
-from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESSAGES
+from weft.experiments.families.flows.formats.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import pytest
 
 from weft.base.errors import InputError, RunError
-from weft.experiments.families.flows.matrix import parse_matrix
+from weft.experiments.families.flows.formats.matrix import parse_matrix
 from weft.tools.bench import benchmarks, htsim, simulator
 
 FIGURES = {"ns": 3, "by_size": {"64": 1.5}}

@@ -2,9 +2,15 @@
 
 from dataclasses import dataclass
 
-from weft.agents.collectives.names import FLOWS
-from weft.base.option import FACTOR, TEXT, WHOLE, WORKLOAD, option
-from weft.experiments.families.flows.checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN
+from weft.agents.collectives.names import FLOWS, MAX_SIZE_BYTES
+from weft.base.option import FACTOR, SIZE, TEXT, WHOLE, WORKLOAD, option
+from weft.experiments.families.flows.checks import (
+    BUFFER_BYTES,
+    GPTS,
+    MICRO_BATCHES,
+    MODEL_SLOWDOWN,
+)
+from weft.experiments.families.flows.file_format import described
 from weft.experiments.families.flows.workload import WORKLOADS
 
 
@@ -33,12 +39,11 @@ class FlowsAsked:
     workload: str | None = option(
         None,
         TEXT,
-        "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of "
-        f"{', '.join(GPTS)}{_other_workloads()}.",
+        f"Flows: {described('{}')}, or a step of {', '.join(GPTS)}{_other_workloads()}.",
         group=WORKLOAD,
         metavar="FILE|NAME",
     )
-    """Flows: a file of another simulator (.cm, .et), a model, of which one training step is run
+    """Flows: a file, a model, of which one training step is run
     (`weft.experiments.families.flows`), or a workload of another package."""
     tensor: int | None = option(
         None,
@@ -57,3 +62,15 @@ class FlowsAsked:
         default_text=str(MICRO_BATCHES),
         who=f"it is for {FLOWS} of a model",
     )
+    buffer_bytes: int | None = option(
+        None,
+        SIZE,
+        "Flows of an algorithm of MSCCL: the larger of a rank's input and output.",
+        group=WORKLOAD,
+        name="buffer",
+        default_text=SIZE.write(BUFFER_BYTES),
+        between=(1, MAX_SIZE_BYTES),
+        who=f"it is for {FLOWS} of a file that leaves its size open",
+    )
+    """Flows of a file that does not say how large its collective is: its size, the larger of a
+    rank's input and output."""

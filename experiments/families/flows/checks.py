@@ -15,6 +15,8 @@ MODEL_SLOWDOWN = 10.0
 MiB at 2.5 Gbit/s."""
 MICRO_BATCHES = 1
 """How many micro-batches a step of a model has by default."""
+BUFFER_BYTES = 1 << 20
+"""The default size of a file's collective, for forms that do not say."""
 MAX_MICRO_BATCHES = 64
 MAX_LAYERS = 1000
 

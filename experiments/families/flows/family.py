@@ -13,6 +13,7 @@ from weft.experiments.families.flows.checks import (
     default_algorithm,
     is_model,
 )
+from weft.experiments.families.flows.file_format import described, endings, is_sized
 from weft.experiments.families.flows.workload import WORKLOADS
 from weft.experiments.families.graphs import FlowFamily
 from weft.experiments.scenario.family import Family
@@ -34,10 +35,7 @@ class FlowsOfWorkloads(FlowFamily):
     fullest: Mapping[str, Any] = {"workload": GPTS[0]}
     types_itself = True
     on_cores = True
-    about_workloads = (
-        "a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
-        f"{', '.join(GPTS)}"
-    )
+    about_workloads = f"{described('FILE{}')}, or a step of {', '.join(GPTS)}"
     workload_options: Mapping[str, str | tuple[str, str]] = {
         "layers": "Flows of a model: its layers.",
         "slowdown": (
@@ -65,9 +63,11 @@ class FlowsOfWorkloads(FlowFamily):
         return True
 
     def uses(self, asked: "Asked", option: str) -> bool:
-        """Return whether it is for all flows, or there is a model."""
-        of_models = option in ("layers", "tensor", "micro_batches")
-        return not of_models or is_model(own_of(asked, FlowsAsked).workload)
+        """Return whether it is for all flows, or there is a workload that heeds it."""
+        workload = own_of(asked, FlowsAsked).workload
+        if option in ("layers", "tensor", "micro_batches"):
+            return is_model(workload)
+        return option != "buffer_bytes" or is_sized(workload)
 
     def having_options(self) -> Iterator[Any]:
         for name, _ in WORKLOADS.options():
@@ -80,9 +80,7 @@ class FlowsOfWorkloads(FlowFamily):
             yield WORKLOADS[workload]
 
     def workloads(self) -> Sequence[str]:
-        from weft.experiments.families.flows.load import FILES
-
-        return (*GPTS, *WORKLOADS, *(f"FILE{ending}" for ending in FILES))
+        return (*GPTS, *WORKLOADS, *(f"FILE{ending}" for ending in endings()))
 
     def asked_for(self, workload: str) -> Mapping[str, Any] | None:
         is_known = {workload, f"FILE{Path(workload).suffix}"} & {*self.workloads()}

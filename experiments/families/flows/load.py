@@ -10,22 +10,18 @@ from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
 from weft.base.files import told_as_input
 from weft.base.units import shown
-from weft.experiments.families.flows.chakra import (
-    TraceFlows,
-    has_collectives,
-    read_traces,
-    trace_files,
+from weft.experiments.families.flows.file_format import (
+    FORMATS,
+    FileFlows,
+    FileReading,
+    endings,
 )
 from weft.experiments.families.flows.gpt import MODELS, training_step
-from weft.experiments.families.flows.matrix import read_matrix
 from weft.experiments.families.flows.workload import (
     REAL_RATE_BPS,
     WORKLOADS,
     WorkloadOptions,
 )
-
-FILES = (".cm", ".et")
-"""The endings of workload files: connection matrices of htsim, execution traces of Chakra."""
 
 
 def algorithms_for(workload: str) -> tuple[str, ...]:
@@ -39,14 +35,14 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     if workload in WORKLOADS:
         chosen = WORKLOADS[workload].collectives
         return flow_algorithms()[1:] if chosen else flow_algorithms()[:1]
-    if Path(workload).suffix not in FILES:
+    path = Path(workload)
+    if path.suffix not in FORMATS:
         raise InputError(
             f"workload {shown(workload)} is unknown: choose "
             f"{', '.join((*MODELS, *WORKLOADS))}, or name a file that ends in "
-            f"{' or '.join(FILES)}"
+            f"{' or '.join(endings())}"
         )
-    path = Path(workload)
-    collective = path.suffix == ".et" and has_collectives(path)
+    collective = FORMATS[path.suffix].has_collectives(path)
     return flow_algorithms()[1:] if collective else flow_algorithms()[:1]
 
 
@@ -77,9 +73,9 @@ def notes_on(options: WorkloadOptions) -> tuple[str, ...]:
     return _of_files(options).notes
 
 
-def _of_files(options: WorkloadOptions) -> TraceFlows:
+def _of_files(options: WorkloadOptions) -> FileFlows:
     path = Path(options.workload)
-    files = trace_files(path) if path.suffix == ".et" else [path]
+    files = FORMATS[path.suffix].files(path)
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         states = [file.stat() for file in files or [path]]
     return _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
@@ -112,15 +108,12 @@ def _brought(options: WorkloadOptions) -> FlowGraph:
 
 
 @lru_cache(maxsize=8)
-def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> TraceFlows:
+def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> FileFlows:
     """Read a workload. `states` are those of the files, which are read again if they have
     changed."""
     path = Path(options.workload)
-    found = (
-        read_traces(path, options.algorithm)
-        if path.suffix == ".et"
-        else TraceFlows(read_matrix(path), ())
-    )
+    reading = FileReading(options.algorithm, options.ranks, options.size_bytes)
+    found: FileFlows = FORMATS[path.suffix].read(path, reading)
     if options.slowdown is None:
         return found
     part, graph = share(options.rate_bps, options.slowdown), found.graph

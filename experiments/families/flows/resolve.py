@@ -7,12 +7,14 @@ from weft.base.errors import InputError, refuse
 from weft.base.option import own_of
 from weft.experiments.families.flows.asked import FlowsAsked
 from weft.experiments.families.flows.checks import (
+    BUFFER_BYTES,
     check_algorithm,
     check_model,
     check_slowdown,
     is_model,
     model_defaults,
 )
+from weft.experiments.families.flows.file_format import is_sized
 from weft.experiments.families.flows.load import graph_of
 from weft.experiments.families.flows.workload import (
     WORKLOADS,
@@ -34,6 +36,8 @@ def with_flows(asked: Asked, ranks: int) -> Asked:
         }
         own = replace(own, **unsaid)
         check_model(vars(own), ranks)
+    if is_sized(own.workload) and own.buffer_bytes is None:
+        own = replace(own, buffer_bytes=BUFFER_BYTES)
     check_slowdown(own.slowdown)
     refuse(
         asked.dtype not in ("", "uint8"),
@@ -57,7 +61,8 @@ def options_of(asked: Asked, algorithm: str, ranks: int) -> WorkloadOptions:
     own = own_of(asked, FlowsAsked)
     return WorkloadOptions(
         own.workload or "", algorithm, ranks, asked.rate_bps, own.slowdown, own.layers,
-        own.tensor or 1, own.micro_batches or 1, own_of_workload(asked, own.workload or ""),
+        own.tensor or 1, own.micro_batches or 1, own.buffer_bytes or 0,
+        own_of_workload(asked, own.workload or ""),
     )  # fmt: skip
 
 

@@ -31,6 +31,8 @@ class WorkloadOptions:
     layers: int | None = None
     tensor: int = 1
     micro_batches: int = 1
+    size_bytes: int = 0
+    """The size of a file's collective, for forms that do not say."""
     own: tuple[tuple[str, Any], ...] = ()
     """What is asked of options of the workload's own, by the names of their fields."""
 

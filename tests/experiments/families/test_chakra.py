@@ -14,8 +14,9 @@ from tests.support.workloads_support import encode, node, trace
 from weft import run
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.base.errors import InputError
-from weft.experiments.families.flows.chakra import TraceFlows, parse_traces, read_traces
-from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, RECV, SEND
+from weft.experiments.families.flows.file_format import FileFlows, FileReading
+from weft.experiments.families.flows.formats.chakra import FORMAT, parse_traces
+from weft.experiments.families.flows.formats.chakra_schema import COLLECTIVE, COMP, RECV, SEND
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import steps_of
 
@@ -24,7 +25,7 @@ def parse(*traces: bytes, algorithm: str = "ring") -> FlowGraph:
     return parsed(*traces, algorithm=algorithm).graph
 
 
-def parsed(*traces: bytes, algorithm: str = "ring") -> TraceFlows:
+def parsed(*traces: bytes, algorithm: str = "ring") -> FileFlows:
     return parse_traces([(f"t.{rank}.et", data) for rank, data in enumerate(traces)], algorithm)
 
 
@@ -212,20 +213,23 @@ GOT_BACK = trace(node(1, RECV, comm_src=1, comm_dst=0, comm_size=10, comm_tag=0)
         ((GOT_BACK, GOT), "no COMM_SEND from rank 1 to rank 0 with tag 0"),
         ((trace(node(1, COMP, micros=5)),), "no flows"),
         ((b"",), "no flows"),
-        ((trace(node(1, COLLECTIVE, comm_type=3, comm_size=1)),) * 2, "comm_type is .3."),
+        (
+            (trace(node(1, COLLECTIVE, comm_type=3, comm_size=1)),) * 2,
+            "comm_type is 3: one of 0 .allreduce., 2",
+        ),
         (
             (
                 trace(node(1, COLLECTIVE, comm_type=0, comm_size=8)),
                 trace(node(1, COLLECTIVE, comm_type=6, comm_size=8)),
             ),
-            "comm_type is .0, 6.",
+            r"^t\.1\.et: .*it is alltoall of 8 bytes, and allreduce of 8 bytes on rank 0",
         ),
         (
             (
                 trace(node(1, COLLECTIVE, comm_type=0, comm_size=8)),
                 trace(node(1, COLLECTIVE, comm_type=0, comm_size=9)),
             ),
-            r"^t\.1\.et: .*comm_size is not 8",
+            r"^t\.1\.et: .*it is allreduce of 9 bytes, and allreduce of 8 bytes on rank 0",
         ),
         (
             (
@@ -264,7 +268,7 @@ def test_any_bytes_are_a_trace_or_an_input_error(data: bytes) -> None:
 def test_the_files_of_all_ranks_are_found_beside_that_of_rank_0(tmp_path: Path) -> None:
     (tmp_path / "t.0.et").write_bytes(PIPELINE[0] + encode(BACK))
     (tmp_path / "t.1.et").write_bytes(PIPELINE[1])
-    assert read_traces(tmp_path / "t.0.et", "ring").graph.ranks == 2
+    assert FORMAT.read(tmp_path / "t.0.et", FileReading("ring", 2, 0)).graph.ranks == 2
     options: dict[str, Any] = {"collective": "flows", "world": "simulated"}
     scenario = Scenario(workload=str(tmp_path / "t.0.et"), **options)
     assert scenario.algorithms == ("given",)

@@ -19,15 +19,15 @@ from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 from weft.experiments.families.flows.collectives import add_collective, algorithm_for
-from weft.experiments.families.flows.gpt import MODELS, training_step
-from weft.experiments.families.flows.load import graph_of
-from weft.experiments.families.flows.matrix import (
+from weft.experiments.families.flows.formats.matrix import (
     HEADERS,
     KINDS,
     NUMBERS,
     parse_matrix,
     read_matrix,
 )
+from weft.experiments.families.flows.gpt import MODELS, training_step
+from weft.experiments.families.flows.load import graph_of
 from weft.experiments.families.flows.workload import WorkloadOptions
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate

@@ -19,8 +19,8 @@ from weft.base.errors import InputError
 from weft.cli.command_line import app
 from weft.cli.paths import analysis_of
 from weft.controller.clos_paths import ClosPaths
-from weft.experiments.families.flows.chakra_schema import COLLECTIVE, MESSAGES
 from weft.experiments.families.flows.checks import GPTS
+from weft.experiments.families.flows.formats.chakra_schema import COLLECTIVE, MESSAGES
 from weft.experiments.families.flows.gpt import MODELS
 from weft.experiments.loads.link_loads import LinkLoads, direction_name
 from weft.experiments.paths.names import (

@@ -15,13 +15,18 @@ from random import Random
 
 from tests.support.p4runtime_mutations import mutate_json
 from tests.support.results_samples import sample_results, summarize
-from tests.support.workloads_support import MATRIX, encode, node, trace
+from tests.support.workloads_support import FILES, encode, node, trace
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
-from weft.experiments.families.flows.chakra import read_traces
-from weft.experiments.families.flows.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND
-from weft.experiments.families.flows.matrix import read_matrix
+from weft.experiments.families.flows.file_format import FORMATS, FileReading
+from weft.experiments.families.flows.formats.chakra_schema import (
+    COLLECTIVE,
+    COMP,
+    MESSAGES,
+    RECV,
+    SEND,
+)
 from weft.experiments.report.page import render
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.sweep import read_file
@@ -125,8 +130,15 @@ def _scenario(random: Random) -> bytes:
     return mutate_text(random, random.choice(SCENARIOS).read_text()).encode()
 
 
-def _matrix(random: Random) -> bytes:
-    return mutate_text(random, MATRIX).encode()
+def _flows(ending: str) -> Callable[[Random], bytes]:
+    content = FILES[ending]
+    if isinstance(content, bytes):
+        return lambda random: mutate_bytes(random, content)
+    return lambda random: mutate_text(random, content).encode()
+
+
+def _read_flows(path: Path) -> None:
+    FORMATS[path.suffix].read(path, FileReading("ring", 8, 4096))
 
 
 def _trace(random: Random) -> bytes:
@@ -184,13 +196,13 @@ def _read_test(path: Path) -> None:
     run_test(read_test(path), _json_of(TESTS[0].with_suffix(".p4")))
 
 
+RUN = ("run", "flows", "--workload", "{}", "--world", "simulated", "--timeout", "2")
+
 INPUTS = (
     Input("P4", "program.p4", _program, compile_program, ("p4c", "{}", "-o", "made")),
     Input("TOML", "scenario.toml", _scenario, read_file),
-    Input("cm", "flows.cm", _matrix, read_matrix,
-          ("run", "flows", "--workload", "{}", "--world", "simulated", "--timeout", "2")),
-    Input("et", "traces.0.et", _trace, lambda path: read_traces(path, "ring"),
-          ("run", "flows", "--workload", "{}", "--world", "simulated", "--timeout", "2")),
+    *(Input(ending[1:], f"flows{ending}", _flows(ending), _read_flows, RUN) for ending in FILES),
+    Input("et", "traces.0.et", _trace, _read_flows, RUN),
     Input("STF", "test.stf", _test, _read_test,
           ("stf", str(CHECKOUT / "tests" / "stf" / "basic.p4"), "{}")),
     Input("results", "results.json", _results, _read_results, ("report", ".")),
@@ -268,7 +280,7 @@ def _odd_command(trial: Trial) -> str:
 
 ENDLESS: tuple[tuple[str, ...], ...] = (
     ("run", "{}.toml"), ("p4c", "{}.p4", "-o", "made"),
-    ("run", "flows", "--workload", "{}.cm", "--world", "simulated"),
+    *(("run", "flows", "--workload", f"{{}}{each}", "--world", "simulated") for each in FILES),
     ("run", "flows", "--workload", "{}.0.et", "--world", "simulated"),
     ("stf", str(CHECKOUT / "tests/stf/basic.p4"), "{}.stf"), ("stf", "{}.json"),
     ("stf", "{}.p4", str(CHECKOUT / "tests/stf/basic.stf")),

@@ -1,4 +1,5 @@
-"""htsim's connection matrices (``.cm``): flows with start times, and triggers that start others.
+"""htsim's connection matrices (``.cm``, ``.tm``): flows with start times, and triggers that start
+others.
 
 A line is a header (``Nodes``, ``Connections``, ``Triggers``, each with a number), a connection
 ``SRC->DST id ID start PS size BYTES``, with ``trigger ID`` in place of the start for a flow that a
@@ -16,6 +17,7 @@ from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import InputError, refuse
 from weft.base.files import read_text, told_as_input
 from weft.base.units import shown
+from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 
 HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
 NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
@@ -58,6 +60,21 @@ class _Trigger:
     """The connections that the trigger starts."""
 
 
+class Matrix(FileFormat):
+    """htsim's connection matrices, by one of their endings."""
+
+    about = "a connection matrix"
+
+    def __init__(self, name: str, position: int) -> None:
+        self.name, self.position = name, position
+
+    def read(self, path: Path, reading: FileReading) -> FileFlows:
+        return FileFlows(read_matrix(path))
+
+
+FORMAT = (Matrix(".cm", 0), Matrix(".tm", 2))
+
+
 def read_matrix(path: Path) -> FlowGraph:
     """Return the flows of a file, in the order of its connections; node n is rank n.
 
@@ -66,7 +83,7 @@ def read_matrix(path: Path) -> FlowGraph:
             and shows the text.
     """
     with told_as_input(f"workload {str(path)!r} cannot be read"):
-        text = read_text(path, MOST_BYTES, endings=(".cm",))
+        text = read_text(path, MOST_BYTES, endings=(".cm", ".tm"))
     return parse_matrix(text, str(path))
 
 

@@ -1,0 +1,1 @@
+"""Forms of files of flows, a module each."""
