@@ -30,7 +30,9 @@ from weft.experiments.scenario.networks import FILE_ENDING
 from weft.switch.commands.command_line import Defines, Includes
 from weft.topo.faults import lasting_lines
 
-SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate")
+SHAPE = (
+    "topology", "leaves", "spines", "hosts-per-leaf", "pods", "uplinks", "k", "tiers", "rate",
+)  # fmt: skip
 """Options that say what a network is like."""
 OTHER_WORKLOADS = [each.about_workloads for each in families() if each.about_workloads]
 """What ``weft paths`` can be asked for beside collectives and a permutation."""
@@ -83,8 +85,9 @@ def topology(
 
 @app.command()
 @scenario_options(
-    "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription", "unit", "root",
-    "tensor", "layers", "micro-batches", "slowdown", "seed",
+    "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription",
+    "core-oversubscription", "unit", "root", "tensor", "layers", "micro-batches", "slowdown",
+    "seed",
     size="Bytes, as weft run has them.",
     paths=(f"Schemes, with commas: {', '.join(analysed_schemes())}.", COMPARED),
     fault=f"A link that is {', or '.join(lasting_lines())}; may be repeated.",
@@ -134,7 +137,8 @@ def paths(
 
 @app.command()
 @scenario_options(
-    *SHAPE, "oversubscription", "priority-queues", "queue-weights", "queue-rates", "queue-depths",
+    *SHAPE, "oversubscription", "core-oversubscription", "priority-queues", "queue-weights",
+    "queue-rates", "queue-depths",
     "switch", "paths", "links", "seed",
     paths=f"{', '.join(unassigned_schemes())}.",
     seed="Seed of hashes.",

@@ -49,7 +49,7 @@ OWN = ("algorithm", "paths", "fault", "unit")
 MOST_LINKS = 1 << 14
 """Directions of links that JSON names one by one."""
 MOST_HOSTS = 1 << 17
-COUNTED = ("leaves", "spines", "hosts_per_leaf", "k")
+COUNTED = ("leaves", "spines", "hosts_per_leaf", "pods", "uplinks", "k")
 """Fields of which there may be as many as `MOST_HOSTS`, more than in a run."""
 
 
@@ -115,7 +115,8 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         "steps": sum(step.times for step in steps), "topology": wanted.topology,
         **_counts(wanted), "placement": wanted.rank_placement,
         "faults": list(faults), "rate_bps": wanted.rate_bps,
-        "oversubscription": wanted.oversubscription or 0.0, "seed": wanted.seed,
+        "oversubscription": wanted.oversubscription or 0.0,
+        "core_oversubscription": wanted.core_oversubscription or 0.0, "seed": wanted.seed,
         "told_apart": all(step.flows is not None for step in steps), "notes": list(notes),
     }  # fmt: skip
     return Analysis(asked, situation, [analyse(situation, steps, name) for name in schemes])
@@ -187,7 +188,8 @@ def _counts(asked: Asked) -> dict[str, int]:
 def _paths_of(asked: Asked) -> ClosPaths:
     """Return the network without faults. Raises InputError where it has too many hosts."""
     counts = _counts(asked)
-    leaves, on_leaf = counts.get("leaves", 1), counts.get("hosts_per_leaf", 1)
+    pods = counts.get("pods", 1)
+    leaves, on_leaf = pods * counts.get("leaves", 1), counts.get("hosts_per_leaf", 1)
     hosts = counts["k"] ** counts["tiers"] // 2 if "k" in counts else leaves * on_leaf
     refuse(
         hosts > MOST_HOSTS,
@@ -195,6 +197,8 @@ def _paths_of(asked: Asked) -> ClosPaths:
     )
     if "k" in counts:
         return ClosPaths.fat_tree(counts["k"], counts["tiers"])
+    if "pods" in counts:
+        return ClosPaths(leaves, on_leaf, counts["spines"], pods, counts["uplinks"])
     return ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
 
 
@@ -256,7 +260,11 @@ def _rates(paths: ClosPaths, asked: Asked, slow: Mapping[int, float]) -> Any:
         fabric_bps = fabric_bps * paths.hosts_per_leaf / (paths.uplinks * asked.oversubscription)
     rates = LinkLoads.zeros(paths, np.float64)
     rates.host_up[:] = rates.host_down[:] = asked.rate_bps
-    rates.leaf_up[:] = rates.leaf_down[:] = rates.core_up[:] = rates.core_down[:] = fabric_bps
+    rates.leaf_up[:] = rates.leaf_down[:] = fabric_bps
+    if asked.core_oversubscription and paths.cores:
+        leaves = paths.leaves // paths.pods
+        fabric_bps = fabric_bps * leaves / (paths.cores * asked.core_oversubscription)
+    rates.core_up[:] = rates.core_down[:] = fabric_bps
     by_direction = rates.by_direction()
     by_direction[list(slow)] *= np.array(list(slow.values()))
     return by_direction
@@ -305,6 +313,7 @@ def title_of(asked: Mapping[str, Any]) -> str:
     ]
     more = {
         f"{asked['oversubscription']:g}:1 oversubscribed": asked["oversubscription"],
+        f"{asked['core_oversubscription']:g}:1 to cores": asked["core_oversubscription"],
         f"faults {' '.join(asked['faults'])}": asked["faults"],
     }
     return ", ".join([*words, *(text for text, is_so in more.items() if is_so)])

@@ -10,8 +10,10 @@ from weft.cli.command_line import app
 from weft.cli.network_files import File, given_network
 from weft.cli.scenario_options import scenario_options
 
-SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "oversubscription", "rate",
-         "delay", "queue")  # fmt: skip
+SHAPE = (
+    "topology", "leaves", "spines", "hosts-per-leaf", "pods", "uplinks", "k", "tiers",
+    "oversubscription", "core-oversubscription", "rate", "delay", "queue",
+)  # fmt: skip
 TRANSPORT = (
     "paths", "mtu", "congestion", "recovery", "ecn-threshold", "reorder", "retransmit-timeout",
     "control-timeout", "loss", "seed",

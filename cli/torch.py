@@ -68,8 +68,9 @@ def common() -> None:
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @scenario_options(
-    "topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate", "delay", "queue",
-    "oversubscription", "switch", "links", "mtu", "paths", "loss", "recovery", "seed", "module",
+    "topology", "leaves", "spines", "hosts-per-leaf", "pods", "uplinks", "k", "tiers", "rate",
+    "delay", "queue", "oversubscription", "core-oversubscription", "switch", "links",
+    "mtu", "paths", "loss", "recovery", "seed", "module",
     more=ProgramAsked,
     paths=f"{', '.join(unassigned_schemes())}.",
     loss="Probability that each link and direction loses a packet.",

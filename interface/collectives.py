@@ -18,7 +18,7 @@ from weft.topo.labs.reading import is_lab, read_lab
 from weft.topo.network import Topology
 from weft.topo.own import Network, from_networkx, read_network
 
-SHAPES = ("leaf_spine", "fat_tree", "single")
+SHAPES = ("leaf_spine", "fat_tree", "pods", "single")
 RUNS_OF_THEIR_OWN = ("repeat", "seeds", "out", "pcap", "trace")
 """Options of whole experiments, which a single run on a standing network has no use for."""
 
@@ -41,12 +41,33 @@ def shape_of(network: Topology) -> dict[str, Any]:
         fields |= {"k": 2 * on_leaf, "tiers": 3 if cores else 2}
     else:
         fields["hosts_per_leaf"] = on_leaf
+        if network.name == "pods":
+            fields |= _sizes_of_pods(network)
         if network.name == "leaf-spine":
             tiers = (("leaves", "leaf"), ("spines", "spine"))
             fields |= {name: len(network.switches_of(tier)) for name, tier in tiers}  # type: ignore[arg-type]
     if uplinks and uplinks[0].link.rate_bps != uplink.rate_bps:
         carried_bps = len(uplinks) * uplinks[0].link.rate_bps
         fields["oversubscription"] = uplink.rate_bps * on_leaf / carried_bps
+    return fields
+
+
+def _sizes_of_pods(network: Topology) -> dict[str, Any]:
+    """Return the fields that say how large the pods of a network are, and how fast their links to
+    core switches."""
+    spine = network.switches_of("agg")[0].name
+    links = network.outward(spine)
+    up = [each.link.rate_bps for each in links if each.upward]
+    down = [each.link.rate_bps for each in links if not each.upward]
+    pods = len({switch.pod for switch in network.switches_of("leaf")})
+    fields: dict[str, Any] = {
+        "pods": pods,
+        "leaves": len(down),
+        "spines": len(network.switches_of("agg")) // pods,
+        "uplinks": len(up),
+    }
+    if up[0] != down[0]:
+        fields["core_oversubscription"] = sum(down) / sum(up)
     return fields
 
 
@@ -111,8 +132,9 @@ def network_of(network: Any, programs: Programs | None = None) -> Topology:
         return read_lab(network, programs)
     if not hasattr(network, "edges"):
         raise InputError(
-            f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or "
-            "weft.single makes, a weft.Network, a network file (NAME.toml, or one of another tool: "
+            f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree, "
+            "weft.pods or weft.single makes, a weft.Network, a network file (NAME.toml, or one of "
+            "another tool: "
             f"NAME{', NAME'.join(LAB_ENDINGS)}), or a graph of networkx"
         )
     return from_networkx(network)

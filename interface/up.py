@@ -46,8 +46,8 @@ def up(
     network stays.
 
     Args:
-        network: what `leaf_spine`, `fat_tree` or `single` returns; a `weft.Network`, the path of a
-            network file (TOML, or of another tool), or a graph of networkx.
+        network: what `leaf_spine`, `fat_tree`, `pods` or `single` returns; a `weft.Network`, the
+            path of a network file (TOML, or of another tool), or a graph of networkx.
         world: ``emulated``, in namespaces with real packets, which needs root; or ``simulated``, in
             virtual time.
         switch: ``weft`` is the built-in switch; ``bmv2`` needs simple_switch_grpc and the emulated

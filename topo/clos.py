@@ -1,4 +1,5 @@
-"""The Clos shapes: leaf-spine, a single switch, fat trees of two or three tiers."""
+"""The Clos shapes: leaf-spine, a single switch, pods of leaves under core switches, and fat trees
+of two or three tiers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ __all__ = [
     "format_ipv4",
     "format_mac",
     "leaf_spine",
+    "pods",
     "single",
 ]
 
@@ -59,6 +61,7 @@ class _Builder:
     fabric_rate_bps: int | None
     delay_ns: int
     queue_bytes: int
+    core_rate_bps: int | None = None
     hosts: list[Host] = field(default_factory=list)
     switches: list[Switch] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
@@ -66,7 +69,7 @@ class _Builder:
     leaves: int = 0
 
     def __post_init__(self) -> None:
-        for rate_bps in (self.rate_bps, self.fabric_rate_bps):
+        for rate_bps in (self.rate_bps, self.fabric_rate_bps, self.core_rate_bps):
             if rate_bps is not None:
                 check_link_figures(rate_bps, self.delay_ns, self.queue_bytes)
 
@@ -96,7 +99,10 @@ class _Builder:
 
     def join(self, below: Sequence[Switch], above: Sequence[Switch]) -> None:
         """Link every switch of ``below`` with every one of ``above``."""
-        rate_bps = self.fabric_rate_bps if self.fabric_rate_bps is not None else self.rate_bps
+        rates_bps = [self.fabric_rate_bps, self.rate_bps]
+        if above[0].tier == "core":
+            rates_bps.insert(0, self.core_rate_bps)
+        rate_bps = next(each for each in rates_bps if each is not None)
         for lower in below:
             for upper in above:
                 self._link(self._next_port(lower), self._next_port(upper), rate_bps)
@@ -154,6 +160,7 @@ def fat_tree(
     rate_bps: int = DEFAULT_RATE_BPS,
     *,
     fabric_rate_bps: int | None = None,
+    core_rate_bps: int | None = None,
     delay_ns: int = DEFAULT_DELAY_NS,
     queue_bytes: int = DEFAULT_QUEUE_BYTES,
 ) -> Topology:
@@ -178,19 +185,62 @@ def fat_tree(
         tiers != 3,
         f"fat tree of {tiers} tiers: a fat tree here has 2 or 3 tiers",
     )
-    _check_size("hosts a leaf", half, MAX_HOSTS_PER_LEAF, "a leaf's /24 holds no more addresses")
-    _check_size("ports a switch", k, MAX_PORTS, "v1model has no more port numbers")
-    _check_size("switches", 2 * k * half + half * half, MAX_SWITCHES, "a MAC address holds 16 bits")
-    build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
-    leaves = [build.add_leaf(half, pod=index // half) for index in range(k * half)]
-    aggs = [build.add_switch("agg", index, pod=index // half) for index in range(k * half)]
-    cores = [build.add_switch("core", index) for index in range(half * half)]
-    for pod in range(k):
-        members = slice(pod * half, (pod + 1) * half)
-        build.join(leaves[members], aggs[members])
-    for position in range(half):
-        build.join(aggs[position::half], cores[position * half : (position + 1) * half])
-    return build.topology("fat-tree")
+    build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes, core_rate_bps)
+    return _three_tiers("fat-tree", build, k, half, half, half, half)
+
+
+def pods(
+    pods: int = 2,
+    leaves: int = 2,
+    spines: int = 2,
+    uplinks: int = 2,
+    hosts_per_leaf: int = 2,
+    rate_bps: int = DEFAULT_RATE_BPS,
+    *,
+    fabric_rate_bps: int | None = None,
+    core_rate_bps: int | None = None,
+    delay_ns: int = DEFAULT_DELAY_NS,
+    queue_bytes: int = DEFAULT_QUEUE_BYTES,
+) -> Topology:
+    """Return a Clos of three tiers with pods of any size.
+
+    A pod is a leaf-spine: ``leaves`` leaves with ``hosts_per_leaf`` hosts each, and ``spines``
+    aggregation switches, which are linked to every leaf of the pod. Above all pods there are
+    ``spines * uplinks`` core switches: aggregation switch j of every pod is linked to cores
+    j*uplinks to (j+1)*uplinks - 1. A fat tree of switches with k ports has k pods, and k/2 of
+    everything else.
+
+    ``rate_bps`` is the rate of the host links, ``fabric_rate_bps`` of those of leaves to
+    aggregation switches, and ``core_rate_bps`` of those above; by default it is that of the links
+    below. Raises InputError as :func:`leaf_spine` does.
+    """
+    sizes = {
+        "pods": pods, "leaves a pod": leaves, "aggregation switches a pod": spines,
+        "uplinks of an aggregation switch": uplinks, "hosts a leaf": hosts_per_leaf,
+    }  # fmt: skip
+    for what, number in sizes.items():
+        _at_least_one(what, number)
+    build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes, core_rate_bps)
+    return _three_tiers("pods", build, pods, leaves, spines, uplinks, hosts_per_leaf)
+
+
+def _three_tiers(
+    name: str, build: _Builder, pods: int, leaves: int, spines: int, uplinks: int, hosts: int
+) -> Topology:
+    _check_size("hosts a leaf", hosts, MAX_HOSTS_PER_LEAF, "a leaf's /24 holds no more addresses")
+    ports = max(hosts + spines, leaves + uplinks, pods)
+    _check_size("ports a switch", ports, MAX_PORTS, "v1model has no more port numbers")
+    switches = pods * (leaves + spines) + spines * uplinks
+    _check_size("switches", switches, MAX_SWITCHES, "a MAC address holds 16 bits")
+    below = [build.add_leaf(hosts, pod=index // leaves) for index in range(pods * leaves)]
+    aggs = [build.add_switch("agg", index, pod=index // spines) for index in range(pods * spines)]
+    cores = [build.add_switch("core", index) for index in range(spines * uplinks)]
+    for pod in range(pods):
+        members = slice(pod * spines, (pod + 1) * spines)
+        build.join(below[pod * leaves : (pod + 1) * leaves], aggs[members])
+    for position in range(spines):
+        build.join(aggs[position::spines], cores[position * uplinks : (position + 1) * uplinks])
+    return build.topology(name)
 
 
 def _two_tiers(

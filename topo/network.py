@@ -28,7 +28,7 @@ from weft.switch.priority_queues import QueueChange
 from weft.topo.addresses import Interface, Subnet, subnets_of
 
 Tier = Literal["leaf", "spine", "agg", "core", "own"]
-"""A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three. Switches
+"""A leaf has hosts; a spine tops two tiers; aggregation and core top three. Switches
 of a network that is no Clos are ``own``."""
 
 LinkTier = Literal["host_up", "host_down", "fabric_up", "fabric_down"]
@@ -119,7 +119,7 @@ class Switch:
     """How many links it is away from the nearest host: 1 for a leaf, 2 for a spine or an
     aggregation switch, 3 for a core switch."""
     pod: int | None = None
-    """The pod of a leaf or aggregation switch in a three-tier fat tree."""
+    """The pod of a leaf or aggregation switch of three tiers."""
     program: str = ""
     """The path of a P4 program of its own; empty if it runs the fabric's."""
     entries: tuple[str, ...] = ()
@@ -227,8 +227,7 @@ class Topology:
     links."""
 
     name: str
-    """The shape's name, ``leaf-spine``, ``single`` or ``fat-tree``, or that of a network of one's
-    own."""
+    """That of the shape (``leaf-spine``, ``single``, ``fat-tree``, ``pods``), or of one's own."""
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]

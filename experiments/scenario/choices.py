@@ -12,6 +12,7 @@ TOPOLOGIES: dict[str, dict[str, int]] = {
     "leaf-spine": {"leaves": 4, "spines": 2, "hosts_per_leaf": 2},
     "single": {"hosts_per_leaf": 8},
     "fat-tree": {"k": 4, "tiers": 3},
+    "pods": {"pods": 2, "leaves": 2, "spines": 2, "uplinks": 2, "hosts_per_leaf": 2},
 }
 """The options that say how large each topology is, and their defaults."""
 COUNTS = tuple(dict.fromkeys(name for sizes in TOPOLOGIES.values() for name in sizes))

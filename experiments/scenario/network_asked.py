@@ -59,6 +59,7 @@ def _check_oversubscription(name: str, value: float, low: float, high: float) ->
 
 LEAF_SPINE = TOPOLOGIES["leaf-spine"]
 FAT_TREE = TOPOLOGIES["fat-tree"]
+PODS = TOPOLOGIES["pods"]
 
 
 @dataclass(frozen=True)
@@ -100,16 +101,16 @@ class NetworkAsked:
     leaves: int | None = option(
         None,
         WHOLE,
-        "Leaf switches of a leaf-spine.",
+        f"Leaf switches of a leaf-spine [{LEAF_SPINE['leaves']}], or of each pod "
+        f"[{PODS['leaves']}].",
         group=NETWORK,
-        default_text=str(LEAF_SPINE["leaves"]),
         between=(1, MAX_PORTS),
         network=True,
     )
     spines: int | None = option(
         None,
         WHOLE,
-        "Spine switches of a leaf-spine.",
+        "Spine switches of a leaf-spine, or of each pod.",
         group=NETWORK,
         default_text=str(LEAF_SPINE["spines"]),
         between=(1, MAX_PORTS),
@@ -143,6 +144,25 @@ class NetworkAsked:
         between=TIERS,
         network=True,
     )
+    pods: int | None = option(
+        None,
+        WHOLE,
+        "Pods of --topology pods: leaf-spines under core switches.",
+        group=NETWORK,
+        default_text=str(PODS["pods"]),
+        between=(1, MAX_PORTS),
+        network=True,
+    )
+    uplinks: int | None = option(
+        None,
+        WHOLE,
+        "Pods: links of each spine to core switches of its own.",
+        group=NETWORK,
+        default_text=str(PODS["uplinks"]),
+        between=(1, MAX_PORTS),
+        network=True,
+    )
+    """Spine j of every pod is linked to the same core switches."""
     oversubscription: float | None = option(
         None,
         replace(FACTOR, check=_check_oversubscription),
@@ -153,6 +173,16 @@ class NetworkAsked:
     )
     """What a leaf's hosts can send, over what its uplinks carry. It sets the rate of links between
     switches; by default all links have one rate."""
+    core_oversubscription: float | None = option(
+        None,
+        replace(FACTOR, check=_check_oversubscription),
+        "Slower links to core switches: a spine's links to leaves carry X times as much.",
+        group=NETWORK,
+        between=(0.125, 64),
+        network=True,
+    )
+    """What a spine's links to leaves carry, over what its links to core switches do. By default
+    these have the rate of those."""
     paths: str = option(
         "ecmp",
         TEXT,

@@ -29,6 +29,7 @@ _from_description = _kept(network_from)
 _single = _kept(clos.single)
 _leaf_spine = _kept(clos.leaf_spine)
 _fat_tree = _kept(clos.fat_tree)
+_pods = _kept(clos.pods)
 
 
 def _queues(asked: Asked) -> tuple[Any, ...]:
@@ -53,8 +54,9 @@ def network_of(asked: Asked) -> clos.Topology:
         refuse(
             asked.oversubscription is not None,
             "oversubscription means nothing for --topology single, which has no uplinks: "
-            "leave it out, or choose leaf-spine or fat-tree",
+            "leave it out, or choose leaf-spine, fat-tree or pods",
         )
+        _refuse_core_rates(asked, there=False)
         return _single(
             _queues(asked),
             asked.hosts_per_leaf + asked.dedicated_servers,
@@ -67,6 +69,7 @@ def network_of(asked: Asked) -> clos.Topology:
         assert asked.hosts_per_leaf is not None
         on_leaf = asked.hosts_per_leaf + servers_on_leaf(asked.dedicated_servers, asked.leaves)
         hosts = asked.leaves * on_leaf
+        _refuse_core_rates(asked, there=False)
         refuse(
             hosts > MAX_HOSTS,
             f"{asked.leaves} leaves with {on_leaf} hosts each are {hosts} "
@@ -82,34 +85,86 @@ def network_of(asked: Asked) -> clos.Topology:
             delay_ns=asked.delay_ns,
             queue_bytes=asked.queue_bytes,
         )
+    if asked.topology == "pods":
+        return _network_of_pods(asked)
     assert asked.k is not None and asked.tiers is not None
+    half = asked.k // 2
+    _refuse_core_rates(asked, there=asked.tiers == 3)
+    fabric_rate_bps = _fabric_rate_bps(asked, half, half)
     return _fat_tree(
         _queues(asked),
         asked.k,
         asked.tiers,
         rate_bps=asked.rate_bps,
-        fabric_rate_bps=_fabric_rate_bps(asked, asked.k // 2, asked.k // 2),
+        fabric_rate_bps=fabric_rate_bps,
+        core_rate_bps=_core_rate_bps(asked, fabric_rate_bps, half, half),
         delay_ns=asked.delay_ns,
         queue_bytes=asked.queue_bytes,
     )
 
 
+def _network_of_pods(asked: Asked) -> clos.Topology:
+    assert asked.pods is not None and asked.leaves is not None and asked.spines is not None
+    assert asked.uplinks is not None and asked.hosts_per_leaf is not None
+    leaves = asked.pods * asked.leaves
+    on_leaf = asked.hosts_per_leaf + servers_on_leaf(asked.dedicated_servers, leaves)
+    refuse(
+        leaves * on_leaf > MAX_HOSTS,
+        f"{asked.pods} pods with {asked.leaves} leaves with {on_leaf} hosts each are "
+        f"{leaves * on_leaf} hosts: at most {MAX_HOSTS}; lower pods, leaves or hosts-per-leaf",
+    )
+    fabric_rate_bps = _fabric_rate_bps(asked, asked.hosts_per_leaf, asked.spines)
+    return _pods(
+        _queues(asked),
+        asked.pods,
+        asked.leaves,
+        asked.spines,
+        asked.uplinks,
+        on_leaf,
+        rate_bps=asked.rate_bps,
+        fabric_rate_bps=fabric_rate_bps,
+        core_rate_bps=_core_rate_bps(asked, fabric_rate_bps, asked.leaves, asked.uplinks),
+        delay_ns=asked.delay_ns,
+        queue_bytes=asked.queue_bytes,
+    )
+
+
+def _refuse_core_rates(asked: Asked, *, there: bool) -> None:
+    """Raise InputError if something is asked of links to core switches, and there are none."""
+    refuse(
+        asked.core_oversubscription is not None and not there,
+        f"core-oversubscription means nothing for --topology {asked.topology}, which has no core "
+        "switches here: leave it out, or choose pods, or a fat-tree of 3 tiers",
+    )
+
+
 def _fabric_rate_bps(asked: Asked, hosts_on_leaf: int, uplinks: int) -> int | None:
-    """Return the rate of links between switches that gives the oversubscription asked for, that is,
-    what a leaf's hosts can send over what its uplinks carry. None means that all links have one
-    rate.
+    """Return the rate of leaves' uplinks that gives the oversubscription asked for, that is, what a
+    leaf's hosts can send over what its uplinks carry. None means that all links have one rate.
 
     Raises:
         InputError: there is no such rate.
     """
     wanted = asked.oversubscription
+    return _rate_bps("oversubscription", wanted, asked.rate_bps * hosts_on_leaf, uplinks)
+
+
+def _core_rate_bps(asked: Asked, below_bps: int | None, links: int, uplinks: int) -> int | None:
+    """Return the rate of links to core switches that gives the oversubscription asked for, that is,
+    what the links of an aggregation switch to its leaves carry over what those to cores do."""
+    wanted = asked.core_oversubscription
+    sent_bps = (below_bps or asked.rate_bps) * links
+    return _rate_bps("core-oversubscription", wanted, sent_bps, uplinks)
+
+
+def _rate_bps(name: str, wanted: float | None, sent_bps: int, uplinks: int) -> int | None:
     if wanted is None:
         return None
-    rate_bps = round(asked.rate_bps * hosts_on_leaf / (uplinks * wanted))
+    rate_bps = round(sent_bps / (uplinks * wanted))
     refuse(
         rate_bps < 100_000,
-        f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
-        f"{asked.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it",
+        f"{name} {wanted:g} makes links of {rate_bps} bit/s for the {sent_bps} that come from "
+        "below: at least 100 kbit/s are needed; raise rate, or lower it",
     )
     return rate_bps
 
@@ -153,6 +208,8 @@ def default_servers(asked: Asked) -> int:
         return asked.hosts_per_leaf or 1
     if asked.topology == "leaf-spine":
         return (asked.leaves or 1) * (asked.hosts_per_leaf or 1)
+    if asked.topology == "pods":
+        return (asked.pods or 1) * (asked.leaves or 1) * (asked.hosts_per_leaf or 1)
     leaves = {host.leaf for host in clos.fat_tree(asked.k or 4, asked.tiers or 3).hosts}
     return len(leaves) * ((asked.k or 4) // 4) or 1
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from weft.interface.flows.simulation import Simulation, simulate
     from weft.interface.net import Net
     from weft.interface.up import up
-    from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+    from weft.topo.clos import Topology, fat_tree, leaf_spine, pods, single
     from weft.topo.faults import Fault, LinkLoss
     from weft.topo.own import Network, from_networkx, read_network
 
@@ -36,8 +36,8 @@ __version__ = VERSION
 __all__ = [
     "Fault", "Flow", "FlowResult", "LinkLoss", "Mesh", "Net", "Network", "Results", "Scenario",
     "Simulation", "Tensor", "Topology", "TorchRun",
-    "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "read_network", "run", "simulate",
-    "single", "up",
+    "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "pods", "read_network", "run",
+    "simulate", "single", "up",
 ]  # fmt: skip
 
 
@@ -59,6 +59,7 @@ _HOMES = {
     "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",
     "plan_resharding": "weft.experiments.families.resharding.plan",
+    "pods": "weft.topo.clos",
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runner",
     "simulate": "weft.interface.flows.simulation",

@@ -37,12 +37,13 @@ from weft.controller.features.multicast import max_groups
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.control.entities import Exact
 from weft.switch.engine.switches import Dataplane
-from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
+from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, pods, single
 from weft.topo.reach import Reach
 
 TOPOLOGIES = [
     single(1), single(5), leaf_spine(1, 1, 1), leaf_spine(4, 2, 2), leaf_spine(3, 5, 4),
     fat_tree(4, 2), fat_tree(2), fat_tree(4), fat_tree(6),
+    pods(3, 2, 2, 3, 1),
 ]  # fmt: skip
 BASE_ADDRESS = 239 << 24 | 255 << 16
 

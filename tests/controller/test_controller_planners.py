@@ -28,7 +28,7 @@ from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.controller.plan import Plan, Update, diff, merge
 from weft.switch.engine.control.entities import GroupTarget, Lpm, MemberTarget
-from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.clos import Topology, fat_tree, leaf_spine, pods, single
 from weft.topo.faults import LinkLoss
 from weft.topo.reach import Reach
 
@@ -42,6 +42,7 @@ TOPOLOGIES = [
     fat_tree(2),
     fat_tree(4),
     fat_tree(6),
+    pods(3, 2, 2, 3, 1),
 ]
 IDS = [topology.describe() for topology in TOPOLOGIES]
 

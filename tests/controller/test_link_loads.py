@@ -37,7 +37,7 @@ from weft.experiments.loads.uniform_loads import (
     uniform_pieces,
     uniform_spray,
 )
-from weft.topo.clos import Topology, fat_tree, leaf_spine, single
+from weft.topo.clos import Topology, fat_tree, leaf_spine, pods, single
 
 NETWORKS = [
     leaf_spine(4, 4, 4),
@@ -46,6 +46,7 @@ NETWORKS = [
     fat_tree(4),
     fat_tree(6),
     fat_tree(4, 2),
+    pods(3, 2, 3, 1, 2),
     single(4),
 ]
 
@@ -82,9 +83,8 @@ def links_of(topology: Topology, source: int, destination: int, path: int) -> li
         if leaves[0].pod is None:
             nodes.append(f"spine{path}")
         elif leaves[0].pod == leaves[1].pod:
-            nodes.append(
-                topology.neighbours(leaves[0].name)[-len(topology.hosts_of(leaves[0].name)) :][path]
-            )
+            hosts = len(topology.hosts_of(leaves[0].name))
+            nodes.append(topology.neighbours(leaves[0].name)[hosts:][path])
         else:
             core = topology.switch(f"core{path}").name
             aggs = {topology.switch(name).pod: name for name in topology.neighbours(core)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from weft.topo.clos import (
     format_ipv4,
     format_mac,
     leaf_spine,
+    pods,
     single,
 )
 
@@ -24,6 +26,7 @@ SHAPES = st.one_of(
     st.builds(leaf_spine, st.integers(1, 6), st.integers(1, 5), st.integers(1, 5)),
     st.builds(single, st.integers(1, 20)),
     st.builds(fat_tree, st.sampled_from([2, 4, 6]), st.sampled_from([2, 3])),
+    st.builds(pods, *[st.integers(1, 3)] * 5),
 )
 
 
@@ -56,6 +59,28 @@ def test_a_three_tier_fat_tree_has_the_counts_and_wiring_of_the_paper() -> None:
     assert network.neighbours("agg3") == ("leaf2", "leaf3", "core2", "core3")
     assert network.neighbours("core2") == ("agg1", "agg3", "agg5", "agg7")
     assert {switch.pod for switch in network.switches_of("agg")} == {0, 1, 2, 3}
+
+
+def test_a_fat_tree_is_pods_of_one_size() -> None:
+    tree, same = fat_tree(6), pods(6, 3, 3, 3, 3)
+    assert replace(same, name="fat-tree") == tree
+
+
+def test_pods_have_leaves_spines_and_uplinks_of_any_number() -> None:
+    network = pods(3, leaves=2, spines=2, uplinks=3, hosts_per_leaf=1)
+    assert network.neighbours("leaf3") == ("h3", "agg2", "agg3")
+    assert network.neighbours("agg3") == ("leaf2", "leaf3", "core3", "core4", "core5")
+    assert network.neighbours("core4") == ("agg1", "agg3", "agg5")
+
+
+def test_each_tier_of_pods_has_a_rate() -> None:
+    network = pods(rate_bps=10**9, fabric_rate_bps=2 * 10**9, core_rate_bps=3 * 10**9)
+    rates = {link.a.node[:3] + link.b.node[:3]: link.rate_bps for link in network.links}
+    assert rates == {f"h{n}lea": 10**9 for n in range(8)} | {
+        "leaagg": 2 * 10**9, "aggcor": 3 * 10**9,
+    }  # fmt: skip
+    below = pods(rate_bps=10**9, fabric_rate_bps=2 * 10**9)
+    assert {link.rate_bps for link in below.links if "core" in link.name} == {2 * 10**9}
 
 
 def test_a_two_tier_fat_tree_is_a_leaf_spine_without_oversubscription() -> None:
@@ -127,6 +152,9 @@ def test_fabric_links_may_have_a_rate_of_their_own() -> None:
         (lambda: leaf_spine(queue_bytes=0), "queue bound 0 bytes"),
         (lambda: single(0), "0 hosts"),
         (lambda: single(254), "at most 253"),
+        (lambda: pods(0), "0 pods"),
+        (lambda: pods(2, uplinks=0), "0 uplinks of an aggregation switch"),
+        (lambda: pods(2, 500, 2, 20), "520 ports a switch: at most"),
         (lambda: fat_tree(3), "3-port switches: k has to be even"),
         (lambda: fat_tree(0), "0-port switches"),
         (lambda: fat_tree(4, tiers=4), "4 tiers: a fat tree here has 2 or 3"),

@@ -15,8 +15,8 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Networks",
         (
-            "topo.clos.leaf_spine", "topo.clos.fat_tree", "topo.clos.single", "topo.own.Network",
-            "topo.own.read_network", "topo.own.from_networkx",
+            "topo.clos.leaf_spine", "topo.clos.fat_tree", "topo.clos.pods", "topo.clos.single",
+            "topo.own.Network", "topo.own.read_network", "topo.own.from_networkx",
         ),
     ),
     (

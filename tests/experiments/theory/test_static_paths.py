@@ -33,10 +33,15 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
-from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine
+from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine, pods
 from weft.topo.faults import FAULTS, Line, Outage, OutageKind
 
-NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))
+NETWORKS = (
+    ClosPaths.leaf_spine(4, 4, 4),
+    ClosPaths.leaf_spine(3, 5, 2),
+    ClosPaths.fat_tree(4),
+    ClosPaths(6, 2, 2, 3, 3),
+)
 RATE, QUEUE = 10**9, 1 << 24
 """Of links where nothing is lost or waits so long that it is sent again."""
 SCHEMES = ("ecmp", "ecmp-3", "destination", "spray", "ethereal", "ethereal-ports")
@@ -105,6 +110,7 @@ def test_flows_counted_by_pairs_of_leaves_give_the_same_figures(
     [
         leaf_spine(3, 4, 2, rate_bps=RATE, queue_bytes=QUEUE),
         fat_tree(4, rate_bps=RATE, queue_bytes=QUEUE),
+        pods(3, 2, 2, 3, 1, rate_bps=RATE, queue_bytes=QUEUE),
     ],
     ids=lambda one: one.name,
 )

@@ -49,12 +49,13 @@ UNICAST = [
     if algorithm not in ("multicast", *OFFLOADED)
 ]
 FAT_TREES = [clos.fat_tree(2), clos.fat_tree(4), clos.fat_tree(4, 2), clos.fat_tree(6, 2)]
+PODS = [clos.pods(3, 2, 2, 3, 2), clos.pods(2, 1, 3, 1, 1)]
 
 shard_sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=20)
 networks = st.one_of(
     st.builds(clos.single, st.integers(1, 20)),
     st.builds(clos.leaf_spine, st.integers(1, 5), st.integers(1, 3), st.integers(1, 4)),
-    st.sampled_from(FAT_TREES),
+    st.sampled_from([*FAT_TREES, *PODS]),
 )
 
 

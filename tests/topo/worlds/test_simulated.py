@@ -20,7 +20,7 @@ from weft.base.errors import InputError
 from weft.tools.bench import benchmarks
 from weft.tools.bench.simulator import Flow, clos, measure, permutation
 from weft.topo.addresses import format_mac
-from weft.topo.clos import fat_tree, leaf_spine, single
+from weft.topo.clos import fat_tree, leaf_spine, pods, single
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
@@ -34,7 +34,15 @@ KIB = 1024
 @pytest.mark.parametrize("algorithm", ["multicast", "ring"])
 @pytest.mark.parametrize(
     "topology",
-    [leaf_spine(), single(5), fat_tree(4), fat_tree(4, 2), leaf_spine(3, 2, 1), single(1)],
+    [
+        leaf_spine(),
+        single(5),
+        fat_tree(4),
+        fat_tree(4, 2),
+        leaf_spine(3, 2, 1),
+        single(1),
+        pods(3, 1, 2, 3),
+    ],
     ids=lambda topology: topology.describe(),
 )
 def test_an_allgather_is_verified_on_every_shape(topology: Topology, algorithm: str) -> None:

@@ -114,11 +114,15 @@ def _options(random: Random) -> dict[str, Any]:
         "paths": random.choice(PATHS),
         "notice": random.choice(["never", "never", "at-once", "late"]),
     }
-    shape = random.choice(["leaf-spine", "leaf-spine", "single", "fat-tree"])
+    shape = random.choice(["leaf-spine", "leaf-spine", "single", "fat-tree", "pods"])
     options["topology"] = shape
     if shape == "leaf-spine":
         options |= {"leaves": random.randint(1, 4), "spines": random.randint(1, 3)}
-    if shape in ("leaf-spine", "single"):
+    if shape == "pods":
+        sizes = ("pods", "leaves", "spines", "uplinks")
+        options |= {name: random.randint(1, 3) for name in sizes}
+        options["hosts_per_leaf"] = random.randint(1, 2)
+    elif shape in ("leaf-spine", "single"):
         options["hosts_per_leaf"] = random.randint(1, 4)
     else:
         options |= {"k": random.choice([2, 4]), "tiers": random.choice([2, 3])}
