@@ -427,6 +427,8 @@ class Passage:
         if isinstance(target, Members):
             target = yield from self.member(table, target, packet, item)
         if target is not None:
+            if table.counting and target.action in [item.name for item in table.counting]:
+                self.memory.count((table.name, found and found[0]), packet.ingress_length)
             yield from self.action(packet, target)
         following, usual = table.next_nodes, table.miss_next
         if "__HIT__" in following or "__MISS__" in following:
@@ -437,7 +439,7 @@ class Passage:
         """Count the hit or miss, and with the table's own counter and meter."""
         size, cell = packet.ingress_length, (table.name, entry)
         self.memory.look_up(table, entry)
-        if table.counter_base is not None:
+        if table.counter_base is not None and table.counting is None:
             self.memory.count(cell, size)
         meter = table.meter
         if meter is not None and entry is not None:

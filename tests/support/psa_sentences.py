@@ -48,6 +48,15 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 _ENDS = "PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;"
+_APPLY = "    apply {\n        send_to_port(ostd, (PortId_t) 1);"
+
+
+def _another(keys: str, actions: str, profile: str) -> str:
+    """Another table whose actions are in a profile, before what applies it."""
+    return f"""    table another {{ key = {{ hdr.ethernet.{keys}; }} actions = {{ {actions}; }}
+        psa_implementation = {profile}; }}
+{_APPLY} another.apply();"""
+
 
 REFUSED = (
     Refused("PSA type definitions", "A number is no port: it has to be cast.", PROGRAM,
@@ -76,15 +85,42 @@ REFUSED = (
     Refused("Buffering Queuing Engine", "There is one.", PROGRAM,
             (_ENDS, f"BufferingQueueingEngine() own; {_ENDS}"), "one BufferingQueueingEngine"),
     Refused("Direct Counter", "It belongs to at most one table.", EXTERNS,
-            ("psa_direct_meter = rate;", "psa_direct_meter = rate; psa_direct_counter = hits;"),
+            ("psa_direct_counter = seen;", "psa_direct_counter = hits;"),
             "belongs to table In.counted already"),
     Refused("Direct Counter", "count() is called in an action.", EXTERNS,
             ("m.learned = 0;", "m.learned = 0; hits.count();"), "in an action of its table"),
     Refused("Direct Counter", "It is an error to call count() of one that no table has.", EXTERNS,
             ("psa_direct_counter = hits;", ""), "'In.hits' belongs to no table"),
+    Refused("Direct Counter", "It is an error to call count() in an action of another table.",
+            EXTERNS, ("actions = { measure; NoAction; }",
+                      "actions = { measure; forward; NoAction; }"),
+            "uses 'In.hits', which belongs to another table"),
+    Refused("Direct Meter", "execute() is called in an action of the meter's table.", EXTERNS,
+            ("actions = { forward; pass;", "actions = { forward; measure;"),
+            "uses 'In.rate', which belongs to another table"),
     Refused("Direct Meter", "execute() is called in an action.", EXTERNS,
             ("m.learned = 0;", "m.learned = 0; PSA_MeterColor_t colour = rate.execute();"),
             "in an action of its table"),
+    Refused("Action Profile", "A table whose actions are in one has no default action of its own.",
+            EXTERNS, ("psa_implementation = ways;",
+                      "psa_implementation = ways; default_action = answer(1, (PortId_t) 2);"),
+            "so its default action is NoAction"),
+    Refused("Action Profile", "Tables that share one have the same actions.", EXTERNS,
+            (_APPLY, _another("kind: exact", "NoAction", "ways")), "must have the same actions"),
+    Refused("Action Selector", "A table whose actions are in one has no default action of its own.",
+            EXTERNS, ("psa_implementation = spread;",
+                      "psa_implementation = spread; default_action = answer(1, (PortId_t) 2);"),
+            "so its default action is NoAction"),
+    Refused("Action Selector", "Tables that share one have the same selector keys in one order.",
+            EXTERNS,
+            (_APPLY, _another("kind: exact; hdr.ethernet.dst: selector", "answer; NoAction",
+                              "spread")),
+            "must have the same selector keys"),
+    Refused("Table entry timeout notification", "No table with an action profile has timeouts.",
+            EXTERNS, ("psa_implementation = ways;",
+                      "psa_implementation = ways; "
+                      "psa_idle_timeout = PSA_IdleTimeout_t.NOTIFY_CONTROL;"),
+            "psa_idle_timeout of table"),
     Refused("Action Selector", "Keys of kind `selector` are for an ActionSelector.",
             EXTERNS, ("psa_implementation = spread;", ""), "no ActionSelector"),
 )  # fmt: skip
@@ -97,6 +133,32 @@ ELSEWHERE = (
     ("Multicast replication", "Groups may have PSA_PORT_CPU and PSA_PORT_RECIRCULATE.",
      "switch/engine/test_psa.py::"
      "test_ports_of_the_controller_and_for_recirculation_have_their_numbers"),
+    ("Multicast replication", "A pair of port and instance is in a group once; none is group 0.",
+     "switch/p4runtime/test_p4runtime_entities.py::test_a_wrong_multicast_group_is_refused"),
+    ("Direct Counter", "It counts in the actions that call count(), and in no others.",
+     "switch/engine/test_psa.py::test_packets_go_where_they_should"),
+    ("PSA Table Properties", "A table may have a direct counter and a direct meter.",
+     "switch/engine/test_psa.py::test_packets_go_where_they_should"),
+    ("Table entry timeout notification", "The controller is told of an entry that is not hit for "
+     "as long as its idle time, and of none that has no such time.",
+     "switch/p4runtime/test_p4runtime_notices.py::"
+     "test_idle_entries_are_reported_until_they_are_hit"),
+    ("Action Profile", "It holds as many members as its size says.",
+     "switch/p4runtime/test_p4runtime_entities.py::test_a_full_profile_says_so"),
+    ("Action Profile", "A member has one of the table's actions, and a number that no other has; "
+     "entries name members, and no actions.",
+     "switch/p4runtime/test_p4runtime_entities.py::"
+     "test_wrong_members_groups_and_targets_are_refused"),
+    ("Action Selector", "Entries name members or groups of them.",
+     "switch/p4runtime/test_p4runtime_entities.py::test_members_groups_and_entries_that_use_them"),
+    ("Timestamps", "They grow with every microsecond, at a constant rate.",
+     "switch/engine/test_psa.py::test_timestamps_differ_from_microsecond_to_microsecond"),
+    ("Atomicity of control plane API operations", "Once a write has returned, packets see it; they "
+     "see an entry as it was or as it is.",
+     "switch/p4runtime/test_p4runtime_sessions.py::"
+     "test_packets_see_a_batch_when_the_write_returns"),
+    ("Packet ordering", "Packets from one port to one port keep their order.",
+     "switch/engine/test_psa.py::test_packets_from_one_port_to_one_port_keep_their_order"),
     ("PSA Externs", "Counters, meters, registers, hashes, checksums, profiles and selectors.",
      "switch/engine/test_psa.py::test_packets_go_where_they_should"),
     ("Packet Digest", "pack() tells the controller.",
@@ -105,8 +167,6 @@ ELSEWHERE = (
 """Sentences that have a test elsewhere, by its file and name."""
 
 _DIFFERENCES = (
-    "A DirectCounter counts in every action of its table, as psa_switch's does, also in one that "
-    "does not call count().",
     "Externs may be where the specification lets a switch reject them: only what packets count, "
     "measure and write is refused in parsers.",
     "A packet that is resubmitted or recirculated more than 256 times is dropped.",

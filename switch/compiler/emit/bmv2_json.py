@@ -210,6 +210,8 @@ class Emitter:
             "actions": [choice.action.name for choice in table.actions],
             "base_default_next": node.default_next,
         }  # fmt: skip
+        if table.counting is not None:  # BMv2 takes no notice: it counts in all
+            item["counting_actions"] = [action.id for action in table.counting]
         if profile is not None:
             item["action_profile"] = profile.name
         item["next_tables"] = (

@@ -149,6 +149,7 @@ class LoweredTable(Object):
     size: int = 1024
     profile: ActionProfile | None = None
     counter: Resource | None = None
+    counting: list[LoweredAction] | None = None  # those in which the counter counts; None: all
     meter: LoweredMeter | None = None
     support_timeout: bool = False
     hidden: bool = False

@@ -410,6 +410,7 @@ class Generator:
                 writer.line(
                     f"record = choose(image, record, {function}(phv, scratch, words, frame))"
                 )
+        self.count(writer, table)
         by_result = "__HIT__" in following or "__MISS__" in following
         if by_result:
             hit = numbers[following.get("__HIT__", table.miss_next)]
@@ -431,6 +432,19 @@ class Generator:
                     with writer.indented(f"{word} action == {action.code}:"):
                         writer.extend(lines)
         self.leave_on_exit(writer, table.actions)
+
+    def count(self, writer: Writer, table: Table) -> None:
+        """Count with the table's own counter: with any action, or only with those that do."""
+        if table.counter_base is None:
+            return
+        lines = "counters[cell] += 1", "counters[cell + 1] += phv[R_INGRESS_LENGTH]"
+        if table.counting is None:
+            writer.line(*lines)
+        elif table.counting:
+            action = "ActionRecord(address_of(image, record)).action"
+            codes = ", ".join(f"{item.code}" for item in table.counting)
+            with writer.indented(f"if record > 0 and {action} in ({codes},):"):
+                writer.line(*lines)
 
     def default(self, writer: Writer, table: Table) -> None:
         """Leave the record (or 0) of a table's default action in ``record``."""
@@ -462,5 +476,3 @@ class Generator:
                 writer.line(f"counters[{2 * lookups}] += 1")
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base}")
-        if table.counter_base is not None:
-            writer.line("counters[cell] += 1", "counters[cell + 1] += phv[R_INGRESS_LENGTH]")

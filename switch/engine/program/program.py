@@ -111,6 +111,7 @@ class Table:
     meter: Meter | None = None
     default_entry_const: bool = False  # parameters of the default action included
     lookups_cell: int | None = None  # its cell of misses and hits among counters, if it has a key
+    counting: tuple[ProgramAction, ...] | None = None  # with which its counter counts; None: all
 
     @property
     def most_entries(self) -> int:

@@ -310,6 +310,7 @@ def _read_table(program: Program, entry: Json) -> Table:
     size = int(entry.get("max_size", 1024))
     cells = max(size, len(entries)) + 1
     counter_base = program.take("counter_cells", cells) if entry.get("with_counters") else None
+    counting = entry.get("counting_actions")
     hit_base = program.take("hit_words", cells) if entry.get("support_timeout") else None
     return Table(
         len(program.tables),
@@ -330,6 +331,7 @@ def _read_table(program: Program, entry: Json) -> Table:
         _direct_meter(program, entry, cells),
         bool(default and default.get("action_entry_const")),
         program.take("counter_cells", 1) if keys else None,
+        tuple(by_id[item] for item in counting) if counting is not None else None,
     )
 
 

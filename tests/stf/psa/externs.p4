@@ -33,6 +33,7 @@ control In(
     Counter<bit<32>, bit<8>>(16, PSA_CounterType_t.PACKETS_AND_BYTES) arrivals;
     DirectCounter<bit<64>>(PSA_CounterType_t.PACKETS_AND_BYTES) hits;
     Meter<bit<8>>(4, PSA_MeterType_t.PACKETS) pace;
+    DirectCounter<bit<64>>(PSA_CounterType_t.PACKETS) seen;
     DirectMeter(PSA_MeterType_t.PACKETS) rate;
     Register<bit<32>, bit<8>>(8) last;
     Hash<bit<16>>(PSA_HashAlgorithm_t.CRC16) hash16;
@@ -44,20 +45,23 @@ control In(
     ActionSelector(PSA_HashAlgorithm_t.CRC16, 16, 8) spread;
 
     action forward(PortId_t port) { hits.count(); send_to_port(ostd, port); }
+    action pass(PortId_t port) { send_to_port(ostd, port); }  // counts nothing
     action measure(PortId_t port) {
+        seen.count();
         hdr.asked.value = (rate.execute() == PSA_MeterColor_t.RED) ? 32w0x0bad : 32w0x600d;
         send_to_port(ostd, port);
     }
     action answer(bit<32> value, PortId_t port) { hdr.asked.value = value; send_to_port(ostd, port); }
     table counted {
         key = { hdr.ethernet.dst: lpm; }
-        actions = { forward; @defaultonly NoAction; }
+        actions = { forward; pass; @defaultonly NoAction; }
         psa_direct_counter = hits;
         default_action = NoAction;
     }
     table measured {
         key = { hdr.ethernet.src: exact; }
         actions = { measure; NoAction; }
+        psa_direct_counter = seen;
         psa_direct_meter = rate;
         default_action = NoAction;
     }
@@ -106,6 +110,7 @@ control In(
             9: { profiled.apply(); }
             10: { selected.apply(); }
             11: { m.learned = 1; }
+            12: { hdr.asked.value = (bit<32>) (TimestampUint_t) istd.ingress_timestamp; }
         }
     }
 }

@@ -45,7 +45,7 @@ def test_p4info_names_the_architecture_and_its_objects() -> None:
     )
     assert info.pkg_info.arch == "psa"
     assert [one.preamble.name for one in info.counters] == ["In.arrivals"]
-    assert [one.preamble.name for one in info.direct_counters] == ["In.hits"]
+    assert [one.preamble.name for one in info.direct_counters] == ["In.hits", "In.seen"]
     assert [one.preamble.name for one in info.meters] == ["In.pace"]
     assert [one.preamble.name for one in info.direct_meters] == ["In.rate"]
     assert [one.preamble.name for one in info.registers] == ["In.last"]
@@ -126,6 +126,26 @@ def test_ports_of_the_controller_and_for_recirculation_have_their_numbers(switch
     dataplane.transmit(0)
     switched = dataplane.statistics(0, CPU_PORT)
     assert switched.tx_packets == 2
+
+
+def test_timestamps_differ_from_microsecond_to_microsecond(switch: Loaded) -> None:
+    dataplane, local, info = switch
+    load(local, info, "externs")
+    told = []
+    for now_us in (1, 2, 3, 1000):
+        dataplane.receive(0, 2, [frame(12)], now_us * 1000)
+        ((data,),) = ([one.frame for one in dataplane.transmit(now_us * 1000)],)
+        told.append(int.from_bytes(data[18:22], "big"))
+    assert [later - told[0] for later in told] == [0, 1, 2, 999]
+
+
+def test_packets_from_one_port_to_one_port_keep_their_order(switch: Loaded) -> None:
+    dataplane, local, info = switch
+    load(local, info, "externs")
+    frames = [frame(0)[:-1] + bytes([number]) for number in range(20)]
+    dataplane.receive(0, 2, frames, 1000)
+    left = [one for one in dataplane.transmit(10**9) if one.port == 1]
+    assert [one.frame[-1] for one in left] == list(range(20))
 
 
 def test_a_digest_reaches_the_controller(switch: Loaded) -> None:

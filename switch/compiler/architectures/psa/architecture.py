@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.architectures.psa.deparsers import DeparserLowering
+from weft.switch.compiler.architectures.psa.direct_objects import note_direct_objects
 from weft.switch.compiler.architectures.psa.externs import DirectCall, PortableExterns
 from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.lower.externs import ExternLowering
@@ -76,6 +77,8 @@ class PortableSwitch(Architecture):
                 call.node.span,
                 f"'{resource.name}' belongs to no table, so it cannot be used",
             )
+        owned = {resource.name for resource, _ in self.direct_calls if resource.table is not None}
+        note_direct_objects(package, owned)
         package.result.field_lists += [
             (number, package.shared.fields_in(self.places[path]))
             for number, path in enumerate(_PATHS)

@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.architectures.psa.deparsers import EMIT
+from weft.switch.compiler.architectures.psa.direct_objects import USES
 from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers
 from weft.switch.compiler.lower.externs import ExternCall, ExternLowering, ExternObject
 from weft.switch.compiler.lower.lists import emitted_headers
@@ -79,6 +80,7 @@ class PortableExterns(ExternLowering):
         super().__init__(expressions)
         self.instances = instances
         self.direct_calls = direct_calls
+        self.profile_actions: dict[str, set[str]] = {}
         do = self.writer.do
         self.functions |= dict.fromkeys(
             ("assert", "assume"),
@@ -105,7 +107,7 @@ class PortableExterns(ExternLowering):
             ("Counter", "count"): lambda call, base: do(
                 "_Counter_count", ir.Reference("extern", base.name), call.number("index")
             ),
-            ("DirectCounter", "count"): self._direct_call,  # BMv2 counts in every action
+            ("DirectCounter", "count"): self._direct_call,
             ("Meter", "execute"): self._execute,
             ("DirectMeter", "execute"): self._read_meter,
             ("Register", "read"): self._read_register,
@@ -143,7 +145,10 @@ class PortableExterns(ExternLowering):
         }
 
     def check_table(self, node: syntax.TableDeclaration, table: ir.LoweredTable) -> None:
-        """Report keys of kind selector of a table that has no action selector."""
+        """Report keys of kind selector without an action selector, and what a table with
+        an action profile or selector cannot have (sections "Action Profile", "Action Selector")."""
+        if table.profile is not None:
+            self._check_profile(table, table.profile)
         if table.profile is None or table.profile.algorithm is None:
             for key in node.keys:
                 self.shared.reporter.error_if(
@@ -201,6 +206,29 @@ class PortableExterns(ExternLowering):
         self.program.meters.append(meter)
         self._instance(made, "Meter", is_direct=0, n_meters=size, rate_count=2, type=unit)
         return meter
+
+    def _check_profile(self, table: ir.LoweredTable, profile: ir.ActionProfile) -> None:
+        error_if, span = self.shared.reporter.error_if, table.span
+        names = {choice.action.name for choice in table.actions if not choice.implicit}
+        others = self.profile_actions.setdefault(profile.name, names)
+        error_if(
+            names != others,
+            span,
+            f"tables that share '{profile.name}' must have the same actions: "
+            f"{', '.join(sorted(others))}",
+        )
+        error_if(
+            table.default_action is not None and table.default_action.name != "NoAction",
+            span,
+            f"table '{table.name}' has its actions in '{profile.name}', so its default action is "
+            "NoAction",
+        )
+        error_if(
+            table.support_timeout,
+            span,
+            f"not supported: psa_idle_timeout of table '{table.name}', whose actions are in "
+            f"'{profile.name}'",
+        )
 
     def _direct(self, make: Any, made: ExternObject, known: list[Any]) -> ir.Object:
         known.append(make(*made.common, 0, made.enum_member("type").lower(), True))
@@ -281,6 +309,7 @@ class PortableExterns(ExternLowering):
         call.fail_if(context != "action", f"{method} can only be called in an action of its table")
         assert isinstance(base.object, ir.Resource)
         self.direct_calls.append((base.object, call))
+        self.writer.do(USES, ir.Reference(USES, base.name))
 
     def _read_meter(self, call: ExternCall, base: ExternInstance) -> LoweredValue:
         """Return the colour of a direct meter: BMv2's are green 0, yellow 1, red 2."""
