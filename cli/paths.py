@@ -25,6 +25,7 @@ from weft.experiments.scenario.checks import with_shape
 from weft.experiments.scenario.choices import COUNTS, TOPOLOGIES, choose
 from weft.experiments.scenario.families import families
 from weft.experiments.scenario.family import family_of
+from weft.experiments.scenario.htsim_topology import with_htsim_topology
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
 from weft.experiments.theory.static_paths import (
@@ -146,8 +147,9 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
                 f"{row.name} {shown(given[name])} means nothing for {words}: {row.who}; leave it "
                 "out"
             )
-        if row.choices:
+        if row.choices and not (row.besides and row.besides(str(values[row.field]))):
             choose(row.name, values[row.field], row.choices)
+    asked = with_htsim_topology(asked)
     if asked.is_own_network:
         raise InputError(
             f"topology {asked.topology!r}: loads without packets are those of a Clos; choose "

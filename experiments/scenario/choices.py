@@ -19,7 +19,7 @@ COUNTS = tuple(dict.fromkeys(name for sizes in TOPOLOGIES.values() for name in s
 """The fields of `weft.experiments.scenario.asked.Asked` that say how large a network is."""
 TIERS = (2, 3)
 """The least and the most tiers of a fat tree."""
-RATES_BPS = (100_000, 100_000_000_000)
+RATES_BPS = (100_000, 800_000_000_000)
 """The least and the largest rate of a link."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""

@@ -37,7 +37,7 @@ from weft.experiments.scenario.choices import (
     TOPOLOGIES,
 )
 from weft.experiments.scenario.families import choices
-from weft.experiments.scenario.networks import FILE_ENDING, NETWORKS
+from weft.experiments.scenario.networks import FILE_ENDING, HTSIM_ENDING, NETWORKS
 from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
 from weft.topo.switch_kinds import RATE_BPS
 from weft.topo.worlds.registry import DEFAULT, WORLDS
@@ -79,12 +79,12 @@ class NetworkAsked:
     topology: str = option(
         "leaf-spine",
         TEXT,
-        "{choices}; or a file with a network of your own, NAME.toml.",
+        "{choices}; or a file: NAME.toml, a network of your own; NAME.topo, one of htsim.",
         group=NETWORK,
         default_text="",
         choices=dict.fromkeys(TOPOLOGIES, "")
         | {name: each.about for name, each in NETWORKS.items()},
-        besides=lambda name: name.endswith(FILE_ENDING),
+        besides=lambda name: name.endswith((FILE_ENDING, HTSIM_ENDING)),
         network=lambda asked: (asked.topology, asked.graph),
     )
     """One of Weft's own shapes, a shape that another package brings, or the network of a file."""

@@ -15,7 +15,7 @@ from weft.topo.own import read_network
 def with_own_network(asked: Asked) -> Asked:
     """Check and fill in the description of a network that is none of Weft's own shapes, and the
     rate of its slowest host link. Raises `InputError`."""
-    for name in (*COUNTS, "oversubscription"):
+    for name in (*COUNTS, "oversubscription", "core_oversubscription"):
         if getattr(asked, name) is not None:
             raise InputError(
                 f"{flag(name)} {shown(getattr(asked, name))} means nothing for topology "

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.topo.network import Topology
 
 FILE_ENDING = ".toml"
+HTSIM_ENDING = ".topo"
 
 
 class NetworkShape:

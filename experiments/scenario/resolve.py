@@ -6,6 +6,7 @@ from weft.base.units import parse_probability
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.family import family_of
+from weft.experiments.scenario.htsim_topology import with_htsim_topology
 from weft.experiments.scenario.queues_asked import check_priorities
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
@@ -29,7 +30,7 @@ def resolve(asked: Asked) -> Asked:
     checks.check_ranges(asked)
     asked = checks.with_seeds(asked)
     parse_probability(asked.loss, "loss")
-    asked = checks.with_shape(asked)
+    asked = checks.with_shape(with_htsim_topology(asked))
     asked = checks.with_filled(asked)
     fabric_macros(asked.program_values)
     asked = path_checks.with_transport(asked)

@@ -9,6 +9,7 @@ from weft.controller.entry_files.reading import read_entry_file
 from weft.experiments.families.flows.file_format import FORMATS, FileReading
 from weft.experiments.results.network import NetworkResults
 from weft.experiments.results.results import Results
+from weft.experiments.scenario.htsim_topology import read_topology
 from weft.experiments.scenario.options import load_toml
 from weft.switch.commands.stf import load_program
 from weft.switch.realtime.config import read_config
@@ -25,6 +26,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "scenario.toml": load_toml,
     **{f"flows{'.0' * (each == '.et')}{each}": _flows_reader(each) for each in FORMATS},
     "other.0.et": FORMATS[".et"].has_collectives,
+    "network.topo": read_topology,
     "results.json": Results.read,
     "network.json": NetworkResults.read,
     "test.stf": read_test,
