@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from weft.base.errors import RunError
 from weft.switch.compiler import compile_program
 from weft.switch.engine.switches import Dataplane, Queue
-from weft.tools.bench import compiling, start
+from weft.tools.bench import compiling, start, thrift
 from weft.tools.bench.first_packets import PROGRAM, fresh_program
 from weft.tools.bench.switch_traffic import HOST, frames
 
@@ -65,3 +68,36 @@ def test_lines_have_medians_and_ratios_to_what_was_measured_beside() -> None:
     assert [*filter(lambda word: word != "│", demo)] == ["demo", "2.000", "1.000", "3.000", "4.00"]
     assert {"0.250", "0.60", "3.0"} < {*packet}
     assert last == "left out: something"
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+def test_simple_switch_is_given_a_program_by_two_calls_or_says_why_not(swaps: bool) -> None:
+    """The answers are those of BMv2's simple_switch, with and without --enable-swap."""
+    taken = [
+        b"\x80\x01\x00\x02\x00\x00\x00\x12bm_load_new_config\x00\x00\x00\x00\x00",
+        b"\x80\x01\x00\x02\x00\x00\x00\x0fbm_swap_configs\x00\x00\x00\x00\x00",
+    ]
+    refused = taken[0][:-1] + b"\x0c\x00\x01\x08\x00\x01\x00\x00\x00\x01\x00\x00"
+
+    def serve(listener: socket.socket) -> list[bytes]:
+        connection, _ = listener.accept()
+        with connection:
+            heard = []
+            for answer in taken if swaps else [refused]:
+                heard.append(connection.recv(1 << 16))
+                connection.sendall(answer)
+            return heard
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as others:
+        switch = others.submit(serve, listener)
+        port = listener.getsockname()[1]
+        if swaps:
+            thrift.load(b"{}", port)
+        else:
+            with pytest.raises(RunError, match="refuses bm_load_new_config"):
+                thrift.load(b"{}", port)
+        first, *_ = switch.result()
+    assert first == (
+        b"\x80\x01\x00\x01\x00\x00\x00\x1bstandard:bm_load_new_config\x00\x00\x00\x00"
+        b"\x0b\x00\x01\x00\x00\x00\x02{}\x00"
+    )

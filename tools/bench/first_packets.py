@@ -9,30 +9,35 @@ built-in switch and BMv2.
 import json
 import random
 import select
+import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from weft.base.children import python_command
-from weft.base.errors import MachineError, RunError, WeftError
+from weft.base.errors import RunError, WeftError
 from weft.base.outputs import killed
 from weft.controller.client import LoadableProgram, Session
 from weft.switch.compiler import ProgramFiles, compile_program
 from weft.switch.compiler.outputs import write_outputs
+from weft.tools.bench import thrift
 from weft.tools.bench.switch_rows import listens, rig, says_ready
 from weft.tools.bench.switch_traffic import HOST, START_DEADLINE_S, ForwardingDevice, frames
 from weft.topo.interfaces import SYSCTLS
 from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
-from weft.topo.worlds.emulated.switch_processes import bmv2_command, find_bmv2
+from weft.topo.worlds.emulated.switch_processes import BMV2, bmv2_command, options_of_its_build
 
 PROGRAM = Path(__file__).with_name("programs") / "basic_router.p4"
+SIMPLE_SWITCH = "simple_switch"
+"""BMv2 without P4Runtime."""
 FRAME_BYTES = 128
 EVERY_S = 0.001
 """The time between two frames."""
@@ -56,11 +61,8 @@ def measure(folder: Path, attempts: int) -> dict[str, list[dict[str, float]]]:
     write_sysctls(SYSCTLS)
     run_batch("ip", ["link set dev lo up", *rig("a")])
     ways = ["cold", "made", "warm"]
-    try:
-        find_bmv2()
+    if any(map(shutil.which, (BMV2, SIMPLE_SWITCH))):
         ways.append("bmv2")
-    except MachineError:
-        pass
     found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for attempt in range(attempts + 1):
         files = fresh_program(folder)
@@ -68,8 +70,8 @@ def measure(folder: Path, attempts: int) -> dict[str, list[dict[str, float]]]:
             name = f"{way}{attempt}"
             path = folder / f"{name}.sock"
             device = bmv2(name, path) if way == "bmv2" else weft(name, path, at_once=way != "made")
-            with running(device, folder):
-                came = first_packet(device, f"unix:{path}", LoadableProgram.read(files))
+            with running(device, folder), loading(device, path, files) as load:
+                came = first_packet(device, load)
             if attempt:  # before the first, Weft's own code may have to be compiled, too
                 found[way].append(came)
     return found
@@ -94,9 +96,15 @@ def weft(name: str, path: Path, *, at_once: bool) -> ForwardingDevice:
 
 
 def bmv2(name: str, path: Path) -> ForwardingDevice:
-    """Return a BMv2 without a program."""
-    command = bmv2_command(1, path, {1: "A1", 2: "A2"})
-    return ForwardingDevice(name, command, lambda _: listens(path))
+    """Return a BMv2 without a program: simple_switch_grpc, or simple_switch where there is none."""
+    interfaces = {1: "A1", 2: "A2"}
+    if shutil.which(BMV2):
+        return ForwardingDevice(name, bmv2_command(1, path, interfaces), lambda _: listens(path))
+    words = " ".join(options_of_its_build(SIMPLE_SWITCH))
+    options = words.format(thrift_port=thrift.PORT, path=path.with_suffix("")).split()
+    ports = [word for port in interfaces.items() for word in ("-i", "{}@{}".format(*port))]
+    command = [SIMPLE_SWITCH, "--no-p4", *options, *ports, "--", "--enable-swap"]
+    return ForwardingDevice(name, command, lambda _: thrift.listens())
 
 
 @contextmanager
@@ -109,21 +117,31 @@ def running(device: ForwardingDevice, folder: Path) -> Iterator[None]:
         killed(device.process)
 
 
-def first_packet(
-    device: ForwardingDevice, address: str, program: LoadableProgram
-) -> dict[str, float]:
+@contextmanager
+def loading(
+    device: ForwardingDevice, path: Path, files: ProgramFiles
+) -> Iterator[Callable[[], None]]:
+    """Yield what gives a switch its program: by P4Runtime, or by Thrift where it has but that."""
+    program = LoadableProgram.read(files)
+    if device.command[0] == SIMPLE_SWITCH:
+        yield partial(thrift.load, program.config.p4_device_config)
+        return
+    with closing(Session(device.name, 1, f"unix:{path}", deadline_s=60.0)) as session:
+        session.connect()
+        yield partial(session.push_program, program, START_DEADLINE_S)
+
+
+def first_packet(device: ForwardingDevice, load: Callable[[], None]) -> dict[str, float]:
     """Give a switch its program, and return how long it takes until a packet is through, and what
     processor time. Raises RunError if none comes."""
     (frame, *_) = frames(FRAME_BYTES, HOST)
     with (
-        closing(Session(device.name, 1, address, deadline_s=60.0)) as session,
         closing(_socket("ia")) as inward,
         closing(_socket("a2")) as outward,
         ThreadPoolExecutor(1) as others,
     ):
-        session.connect()
         before_ns, started = device.cpu_ns(), time.monotonic()
-        pushed = others.submit(session.push_program, program, START_DEADLINE_S)
+        pushed = others.submit(load)
         while not select.select([outward], [], [], EVERY_S)[0]:
             inward.send(frame)
             if pushed.done():

@@ -81,7 +81,7 @@ def measure(attempts: int = ATTEMPTS) -> dict[str, Any]:
     if os.geteuid() == 0:
         rows |= _first_packets(attempts)
         if PACKETS["bmv2"] not in rows:
-            skipped.append("BMv2: simple_switch_grpc is not on PATH")
+            skipped.append("BMv2: neither simple_switch_grpc nor simple_switch is on PATH")
         rows["16 hosts and 8 switches up"] = {"s": bring_up.measure(attempts)["ready_s"]}
     else:
         skipped.append("all with switches: it needs root, use sudo")
