@@ -30,6 +30,8 @@ def messages_of(
         ("allgather", "ring"): ring_allgather,
         ("allgather", "linear"): linear_allgather,
         ("allgather", "recursive-doubling"): recursive_doubling,
+        ("allgather", "swing"): swing,
+        ("allgather", "pat"): pat,
         ("reduce-scatter", "ring"): ring_reduce_scatter,
         ("reduce-scatter", "recursive-halving"): recursive_halving,
         ("allreduce", "ring"): ring_allreduce,
@@ -51,6 +53,62 @@ def ring_allgather(shards: Sequence[int]) -> list[Message]:
             assert shard in has[rank] and shard not in has[after]
             has[after].add(shard)
             messages.append((rank, after, shards[shard]))
+    assert all(len(found) == ranks for found in has)
+    return messages
+
+
+def pat(shards: Sequence[int]) -> list[Message]:
+    """Each shard goes down its binomial tree: the rank d places behind its owner gets it from the
+    one that has the lowest bit of d less."""
+    ranks = len(shards)
+    has = [{rank} for rank in range(ranks)]
+    messages = []
+    bits = [1 << bit for bit in range(ranks.bit_length()) if 1 << bit < ranks]
+    for bit in reversed(bits):
+        moved = []
+        for rank in range(ranks):
+            after = (rank + bit) % ranks
+            shards_sent = [
+                (rank - far) % ranks
+                for far in range(ranks)
+                if far & -far > bit or not far
+                if far + bit < ranks
+            ]
+            assert has[rank].issuperset(shards_sent)
+            assert not has[after].intersection(shards_sent)
+            moved.append((after, shards_sent))
+            messages.append((rank, after, sum(shards[shard] for shard in shards_sent)))
+        for after, shards_sent in moved:
+            has[after].update(shards_sent)
+    assert all(len(found) == ranks for found in has)
+    return messages
+
+
+def swing(shards: Sequence[int]) -> list[Message]:
+    """Distances 1, -1, 3, -5, 11, ...: each the one before, times -2, plus 1."""
+    ranks = len(shards)
+    pairs, active = _fold(ranks)
+    has = [{rank} for rank in range(ranks)]
+    messages = []
+    distances = [1]
+    while 1 << len(distances) < len(active):
+        distances.append(1 - 2 * distances[-1])
+
+    def send(source: int, destination: int, what: set[int]) -> None:
+        has[destination] |= what
+        messages.append((source, destination, sum(shards[shard] for shard in what)))
+
+    for even, odd in pairs:
+        send(even, odd, {even})
+    for distance in reversed(distances if len(active) > 1 else []):
+        before = [set(found) for found in has]
+        for place, rank in list(enumerate(active))[::2]:
+            other = active[(place + distance) % len(active)]
+            assert not before[rank] & before[other], "sent once"
+            send(rank, other, before[rank])
+            send(other, rank, before[other])
+    for even, odd in pairs:
+        send(odd, even, set(range(ranks)) - {even})
     assert all(len(found) == ranks for found in has)
     return messages
 

@@ -17,6 +17,8 @@ PATTERNS = (
     ("allgather", "ring"),
     ("allgather", "linear"),
     ("allgather", "recursive-doubling"),
+    ("allgather", "swing"),
+    ("allgather", "pat"),
     ("broadcast", "k-nomial"),
     ("broadcast", "binary-tree"),
     ("broadcast", "pipelined-ring"),

@@ -6,13 +6,20 @@ first 2 rem ranks pair up: an even one leaves its part to the odd one behind it,
 for both, and so Q ranks are left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
-from weft.agents.collectives.transfers import Transfers, critical_path_bytes, exchanges, folded
+from weft.agents.collectives.transfers import (
+    IntArray,
+    Transfers,
+    critical_path_bytes,
+    exchanges,
+    folded,
+)
 from weft.agents.collectives.unicast import Pattern, Write, require, summed
 
 
@@ -53,40 +60,38 @@ class Folding:
         return range(self.first(start), self.first(start + (1 << round_)))
 
 
-class RecursiveDoublingAllgather(Pattern):
-    """An Allgather in which, in each round k, this rank exchanges all that it has with the rank 2^k
-    places away.
+class Step(NamedTuple):
+    """What a rank sends and receives at a time, when all that comes in the steps before is
+    there."""
+
+    to: int
+    send: Sequence[int]
+    """Shards, by their ranks."""
+    of: int
+    receive: Sequence[int]
+
+
+class SteppedAllgather(Pattern):
+    """An Allgather in steps: in each, this rank sends some of what it has to one rank, and receives
+    what it lacks from one.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
+    def _make_steps(self) -> Iterator[Step]:
+        """Yield the steps of this rank, in order."""
+        raise NotImplementedError
+
     def _set_up(self) -> None:
-        rank, everyone = self._rank, range(self._size)
-        folding = Folding(self._size)
-        place = folding.place(rank)
-        self._steps: list[tuple[int, Sequence[int], Sequence[int]]] = []
-        """(peer, shards to send, shards to receive) of every step, in order."""
-        if place is None:
-            others = [other for other in everyone if other != rank]
-            self._steps = [(rank + 1, [rank], []), (rank + 1, [], others)]
-        else:
-            if place < folding.pairs:
-                self._steps.append((rank - 1, [], [rank - 1]))
-            for round_ in range(folding.rounds):
-                partner = place ^ 1 << round_
-                mine, theirs = folding.ranks(place, round_), folding.ranks(partner, round_)
-                self._steps.append((folding.rank(partner), mine, theirs))
-            if place < folding.pairs:
-                others = [other for other in everyone if other != rank - 1]
-                self._steps.append((rank - 1, others, []))
-        self._left = [sum(map(self._blocks.count, receive)) for _, _, receive in self._steps]
+        self._steps = list(self._make_steps())
+        self._left = [sum(map(self._blocks.count, step.receive)) for step in self._steps]
         self._step_of = {
-            shard: step for step, (_, _, shards) in enumerate(self._steps) for shard in shards
+            shard: number for number, step in enumerate(self._steps) for shard in step.receive
         }
-        peers = [peer for peer, _, _ in self._steps]
-        self.expected = summed(zip(peers, self._left, strict=True))
-        self.targets = {peer for peer, send, _ in self._steps if any(map(self._blocks.of, send))}
+        sources = [step.of for step in self._steps]
+        self.expected = summed(zip(sources, self._left, strict=True))
+        self.targets = {step.to for step in self._steps if any(map(self._blocks.of, step.send))}
         self._sent = 0
         """Steps whose sending has begun."""
 
@@ -94,7 +99,7 @@ class RecursiveDoublingAllgather(Pattern):
         """Take a block of a step, and return what can be sent now."""
         require(block < self._blocks.total, block)
         step = self._step_of.get(self._blocks.part_of(block), -1)
-        require(step >= 0 and self._steps[step][0] == peer, block)
+        require(step >= 0 and self._steps[step].of == peer, block)
         self._left[step] -= 1
         return self._blocks.span(block)[1], self.begin()
 
@@ -103,7 +108,8 @@ class RecursiveDoublingAllgather(Pattern):
         received."""
         possible: list[Iterator[Write]] = []
         while self._sent < len(self._steps) and not any(self._left[: self._sent]):
-            possible.append(self._send(*self._steps[self._sent][:2]))
+            step = self._steps[self._sent]
+            possible.append(self._send(step.to, step.send))
             self._sent += 1
         return (write for writes in possible for write in writes)
 
@@ -111,6 +117,68 @@ class RecursiveDoublingAllgather(Pattern):
         for shard in shards:
             for block in self._blocks.of(shard):
                 yield self._write(peer, block)
+
+
+class FoldedAllgather(SteppedAllgather):
+    """An Allgather in which the places of a fold exchange all that they have, each with another one
+    in each round."""
+
+    def _exchanges(
+        self, folding: Folding, place: int
+    ) -> Iterator[tuple[int, Sequence[int], Sequence[int]]]:
+        """Yield of each round the partner's place, and the ranks whose shards this place has, and
+        the partner."""
+        raise NotImplementedError
+
+    def _make_steps(self) -> Iterator[Step]:
+        rank, everyone = self._rank, range(self._size)
+        folding = Folding(self._size)
+        place = folding.place(rank)
+        if place is None:
+            others = [other for other in everyone if other != rank]
+            yield Step(rank + 1, [rank], rank + 1, [])
+            yield Step(rank + 1, [], rank + 1, others)
+            return
+        if place < folding.pairs:
+            yield Step(rank - 1, [], rank - 1, [rank - 1])
+        for partner, mine, theirs in self._exchanges(folding, place):
+            peer = folding.rank(partner)
+            yield Step(peer, mine, peer, theirs)
+        if place < folding.pairs:
+            others = [other for other in everyone if other != rank - 1]
+            yield Step(rank - 1, others, rank - 1, [])
+
+
+class RecursiveDoublingAllgather(FoldedAllgather):
+    """An Allgather in which, in each round k, this rank exchanges all that it has with the rank 2^k
+    places away."""
+
+    def _exchanges(
+        self, folding: Folding, place: int
+    ) -> Iterator[tuple[int, Sequence[int], Sequence[int]]]:
+        for round_ in range(folding.rounds):
+            partner = place ^ 1 << round_
+            yield partner, folding.ranks(place, round_), folding.ranks(partner, round_)
+
+
+def folded_gather(
+    sizes: IntArray, rounds: Callable[[IntArray, IntArray], Iterable[Transfers]]
+) -> Iterator[Transfers]:
+    """Yield the rounds of an Allgather between the places of a fold.
+
+    Args:
+        sizes: bytes of each rank's shard, int64 [P].
+        rounds: given the ranks that take part, and the bytes that each has, its rounds between
+            these.
+    """
+    evens, odds, active = folded(len(sizes))
+    if len(evens):
+        yield Transfers(evens, odds, sizes[evens])
+    held = sizes[active]
+    held[: len(evens)] += sizes[evens]
+    yield from rounds(active, held)
+    if len(evens):
+        yield Transfers(odds, evens, sizes.sum() - sizes[evens])
 
 
 class Folded(Algorithm):
@@ -125,8 +193,12 @@ class Folded(Algorithm):
         place = folding.place(rank)
         if place is None:
             return {rank + 1}
-        found = {folding.rank(place ^ 1 << round_) for round_ in range(folding.rounds)}
+        found = {folding.rank(each) for each in self.places_met(folding, place)}
         return found | ({rank - 1} if place < folding.pairs else set())
+
+    def places_met(self, folding: Folding, place: int) -> Iterator[int]:
+        """Yield the places that one exchanges something with, by rounds."""
+        return (place ^ 1 << round_ for round_ in range(folding.rounds))
 
 
 class Recursive(Folded):
@@ -148,18 +220,10 @@ class RecursiveDoubling(Recursive):
     patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """Yield the rounds: in round i a rank exchanges all that it has with the rank 2^i away.
+        """Return the rounds: in round i a rank exchanges all that it has with the rank 2^i away.
         Where P is no power of two, the even ranks of pairs first send their shard to the odd ones,
         and get all other shards at the end."""
-        sizes = task.sizes
-        evens, odds, active = folded(task.ranks)
-        if len(evens):
-            yield Transfers(evens, odds, sizes[evens])
-        held = sizes[active]
-        held[: len(evens)] += sizes[evens]
-        yield from exchanges(active, held)
-        if len(evens):
-            yield Transfers(odds, evens, sizes.sum() - sizes[evens])
+        return folded_gather(task.sizes, exchanges)
 
 
 ALGORITHMS = (RecursiveDoubling(),)

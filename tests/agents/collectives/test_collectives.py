@@ -207,6 +207,8 @@ def bound_ns(shards: int, rate_bps: int, shard: int) -> int:
         ("allgather", "multicast", {"batch": 8}, 7, 1.05),
         ("allgather", "ring", {}, 7, 1.10),
         ("allgather", "recursive-doubling", {}, 7, 1.10),
+        ("allgather", "swing", {}, 7, 1.10),
+        ("allgather", "pat", {}, 7, 1.10),
         ("reduce-scatter", "ring", {}, 7, 1.10),
         ("reduce-scatter", "recursive-halving", {}, 7, 1.10),
         ("broadcast", "multicast", {}, 1, 1.15),

@@ -24,11 +24,16 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.clos import leaf_spine, single
 
-RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
+RECURSIVE = [
+    ("allgather", "recursive-doubling"),
+    ("allgather", "swing"),
+    ("reduce-scatter", "recursive-halving"),
+]
 BANDWIDTH_OPTIMAL = [
     ("allgather", "multicast"),
     ("allgather", "ring"),
     ("allgather", "linear"),
+    ("allgather", "pat"),
     ("reduce-scatter", "ring"),
     *RECURSIVE,
 ]
