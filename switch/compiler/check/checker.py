@@ -202,8 +202,9 @@ class Checker:
     def parameters(self, parameters: list[syntax.Parameter], scope: Scope, of: str) -> list[Type]:
         """Resolve the types of parameters; `of` tells what has them (see `parameter_problem`)."""
         self.context.no_repeats(
-            [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'"
-        )
+            [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'",
+            scope.type_variables(),
+        )  # fmt: skip
         for item in parameters:
             self.expressions.annotations(item, scope)
             item.type = self.expressions.types.resolve(item.reference, scope, wild=of == "package")

@@ -71,6 +71,14 @@ class Scope:
     that is so among what a parser or control declares, and in the head of a loop."""
     symbols: dict[str, Symbol] = field(default_factory=dict, init=False)
 
+    def type_variables(self) -> list[str]:
+        """Return the names of the type parameters that are declared here."""
+        return [
+            name
+            for name, entry in self.symbols.items()
+            if isinstance(entry, TypeEntry) and isinstance(entry.type, TypeVariable)
+        ]
+
     def find(self, name: str) -> Symbol | None:
         """Return what a name stands for here; None if it stands for nothing."""
         symbol = self.symbols.get(name)

@@ -247,7 +247,8 @@ class StatementChecker(ExpressionUser):
         if kind.declaration.default_action is None:
             names["NoAction"] = self.context.globals.find("NoAction")
         for item in kind.declaration.actions:
-            names[syntax.name_of(item.call.callee)] = item.call.target.declaration
+            callee = item.call.callee
+            names[syntax.name_of(callee)] = getattr(callee, "declaration", None)
         seen: set[str] = set()
         for case in _labelled(node):
             name = syntax.name_of(case.label)

@@ -128,6 +128,8 @@ class _Sorter:
         self.pending: dict[str, bool] = {}  # for the scope of the next brace block
         self.angles: list[int] = []  # depth of parentheses at each open type-argument bracket
         self.parentheses = 0
+        self.parameters: dict[str, bool] = {}  # for `pending`, once their parenthesis is closed
+        self.in_loop = False  # in the parentheses of a ``for``, which uses what it declares
         self.typedef_depth = 0  # how many scopes there are where a typedef has begun
         self.declares_enum = False
 
@@ -164,9 +166,14 @@ class _Sorter:
                     self.declares_enum = False
                     self.angles.clear()
                 case "LEFT_PARENTHESIS":
+                    if not self.parentheses:
+                        self.parameters = {}
+                        self.in_loop = self.kind_at(index - 1) == "FOR"
                     self.parentheses += 1
                 case "RIGHT_PARENTHESIS":
                     self.parentheses = max(0, self.parentheses - 1)
+                    if not self.parentheses:
+                        self.pending |= self.parameters
                 case "LESS" if self.opens_arguments(index):
                     token.kind = "TYPE_LESS"
                     self.angles.append(self.parentheses)
@@ -309,8 +316,9 @@ class _Sorter:
             token.kind = "TYPE_NAME"  # a field hides nothing: the next may be of the type
         elif follows_type and ends and not self.declares_typedef:
             # A variable, field or parameter that has the name of a type hides the type, as actions
-            # and tables do.
-            (self.pending if self.parentheses else self.scopes[-1])[token.text] = False
+            # and tables do; other parameters may still be of the type.
+            inside = self.pending if self.in_loop else self.parameters
+            (inside if self.parentheses else self.scopes[-1])[token.text] = False
         else:
             token.kind = "TYPE_NAME"
 
