@@ -141,7 +141,9 @@ def names_in(path: Path) -> list[str]:
         os.close(descriptor)
 
 
-def read_bounded(path: Path, most_bytes: int, *, endings: Sequence[str] | None) -> bytes:
+def read_bounded(
+    path: Path, most_bytes: int, *, endings: Sequence[str] | None, start: bool = False
+) -> bytes:
     """Return the content of a regular file of at most so many bytes.
 
     Devices, pipes and sockets, which may never end, are refused; so is a file that is larger, or
@@ -153,6 +155,7 @@ def read_bounded(path: Path, most_bytes: int, *, endings: Sequence[str] | None) 
 
     Args:
         endings: what names of such files end in; None: no message ever shows anything of it.
+        start: of a larger file, return so many bytes from its start.
     """
     # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -169,6 +172,8 @@ def read_bounded(path: Path, most_bytes: int, *, endings: Sequence[str] | None) 
         data = bytearray()
         while step := file.read(min(_READ_STEP_BYTES, most_bytes + 1 - len(data))):
             data += step
+            if start and len(data) >= most_bytes:
+                break
             if len(data) > most_bytes:
                 size_bytes = max(state.st_size, len(data))
                 raise OSError(
@@ -176,7 +181,7 @@ def read_bounded(path: Path, most_bytes: int, *, endings: Sequence[str] | None) 
                     f"it has {size_bytes:,} bytes, and at most {most_bytes:,} are read",
                     str(path),
                 )
-        return bytes(data)
+        return bytes(data[:most_bytes])
 
 
 def read_text(

@@ -1,6 +1,7 @@
 """A scenario's options on the command line: those that a command names, made from their table."""
 
 import inspect
+import keyword
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Annotated, Any
@@ -50,9 +51,9 @@ def scenario_options(
                       for each in (*first, *listed, *rest)]  # fmt: skip
 
         def wanted(**values: Any) -> None:
-            options = given(**{word: values.pop(word) for word in taken})
+            options = given(**{word: values.pop(_argument(word)) for word in taken})
             if own_rows:
-                written = given(**{word: values.pop(word) for word in own_rows})
+                written = given(**{word: values.pop(_argument(word)) for word in own_rows})
                 values["more"] = read_own(more, written)
             command(options=options, **values)
 
@@ -81,8 +82,14 @@ def _parameter(word: str, row: Option) -> inspect.Parameter:
     )
     kind: Any = Flag if row.kind is FLAG else Texts if row.kind.listed else Text
     return inspect.Parameter(
-        word, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, info]
-    )
+        _argument(word), inspect.Parameter.KEYWORD_ONLY, default=None,
+        annotation=Annotated[kind, info],
+    )  # fmt: skip
+
+
+def _argument(word: str) -> str:
+    """Return what the argument of an option is called, which may not be a word of Python's."""
+    return f"{word}_" if keyword.iskeyword(word) else word
 
 
 def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[str]]:

@@ -87,7 +87,7 @@ def _contributed(held: Held, key: int) -> Iterator[Content]:
 def _slices(tensors: Tensors, piece: Piece, held: Held, key: int) -> Iterator[Content]:
     """Yield a piece of a tensor in a rank's memory in parts that follow each other in the tensor,
     too, whose bytes are told by their places in it."""
-    shape, item_bytes = tensors.tensors[piece.tensor]
+    shape, item_bytes, _ = tensors.tensors[piece.tensor]
     starts, length = runs(shape, piece.box)
     address = (held.buffer, held.output)[piece.memory]
     if not length or address is None:

@@ -5,6 +5,10 @@ A tensor is as large as the sum of its shards, and nobody holds it as a whole. I
 function of seed, operation, tensor and place (`weft.agents.collectives.pattern.words`): element i,
 counted in row-major order, has the bytes of the words from i * ceil(item_bytes / 8) on. So any
 slice can be made, and any tile compared with slicing the whole array, by whoever needs it.
+
+Floating-point elements may have another type where they come from, on the way, and where they go
+(`Cast`). They are then numbers of less than 2 in size, as weights are, so that all of them are
+finite in each type.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.pattern import shard_key, words_at_places
 from weft.base.errors import InputError
 
@@ -26,11 +31,24 @@ SLICE_ELEMENTS = 1 << 15
 """How many elements are made or compared at a time: what caches hold."""
 
 
+class Cast(NamedTuple):
+    """The types of a tensor's elements, which are floating-point numbers: one at least differs."""
+
+    source: str
+    """What they are where they come from..."""
+    carried: str
+    """... while they are in a rank's buffer or output, and on the way..."""
+    destination: str
+    """... and on the devices that need them."""
+
+
 class TensorShape(NamedTuple):
-    """A tensor: its shape, and the bytes of an element."""
+    """A tensor: its shape, the bytes of an element as it is carried, and how its type changes, if
+    it does."""
 
     shape: tuple[int, ...]
     item_bytes: int
+    cast: Cast | None = None
 
 
 class Piece(NamedTuple):
@@ -71,7 +89,9 @@ class Tensors:
     def fill(self, rank: int, buffer: Bytes, seed: int, operation: int) -> Iterator[None]:
         """Write the slices that a rank holds into its buffer, a part a step."""
         for piece in self.held[rank] if rank < len(self.held) else ():
-            for first, part in self._parts(piece.tensor, piece.box, seed, operation):
+            cast = self.tensors[piece.tensor].cast
+            wanted = cast.carried if cast else ""
+            for first, part in self._parts(piece.tensor, piece.box, seed, operation, wanted):
                 buffer[piece.offset + first : piece.offset + first + len(part)] = part
                 yield
 
@@ -87,7 +107,11 @@ class Tensors:
         for tile in self.tiles[rank] if rank < len(self.tiles) else ():
             shape = self.tensors[tile.tensor]
             there = assembled(tile, shape.item_bytes, memories)
-            for first, part in self._parts(tile.tensor, tile.box, seed, operation):
+            wanted = ""
+            if shape.cast:
+                wanted = shape.cast.destination
+                there = converted(there, shape.cast.carried, wanted)
+            for first, part in self._parts(tile.tensor, tile.box, seed, operation, wanted):
                 wrong = np.flatnonzero(there[first : first + len(part)] != part)
                 yield (
                     f"byte {first + int(wrong[0])} of tensor {tile.tensor} on device {tile.device}"
@@ -97,14 +121,35 @@ class Tensors:
                 )
 
     def _parts(
-        self, tensor: int, box: Box, seed: int, operation: int
+        self, tensor: int, box: Box, seed: int, operation: int, wanted: str
     ) -> Iterator[tuple[int, Bytes]]:
+        """Yield a slice in parts, each with its first byte, as a type if the tensor has a cast."""
         key = shard_key(seed, operation, tensor)
-        shape, item_bytes = self.tensors[tensor]
+        shape, item_bytes, cast = self.tensors[tensor]
+        made_bytes = dtype_of(cast.source).itemsize if cast else item_bytes
         total = prod(end - begin for begin, end in box)
+        end = 0
         for first in range(0, total, SLICE_ELEMENTS):
             count = min(SLICE_ELEMENTS, total - first)
-            yield first * item_bytes, elements(key, shape, item_bytes, box, first, count)
+            part = elements(key, shape, made_bytes, box, first, count)
+            if cast:
+                part = converted(below_two(part, made_bytes), cast.source, wanted)
+            yield end, part
+            end += len(part)
+
+
+def converted(values: Bytes, source: str, destination: str) -> Bytes:
+    """Return elements of one floating-point type as those of another, rounded to the nearest."""
+    cast: Bytes = values.view(dtype_of(source)).astype(dtype_of(destination)).view(np.uint8)
+    return cast
+
+
+def below_two(values: Bytes, item_bytes: int) -> Bytes:
+    """Return floating-point numbers of so many bytes made finite and less than 2: the highest bit
+    of their exponents is 0, in each of IEEE 754's formats and those like them."""
+    mask = (1 << 8 * item_bytes - 2) ^ (1 << 8 * item_bytes) - 1
+    kept: Bytes = (values.view(f"<u{item_bytes}") & mask).view(np.uint8)
+    return kept
 
 
 def size_of(box: Box) -> int:

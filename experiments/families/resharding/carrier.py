@@ -54,6 +54,28 @@ class Carried:
     """The least time by any plan, in bytes that a host's link carries meanwhile."""
 
 
+def needs_of(
+    remote: Mapping[int, Sequence[MeshDevice]], source: int, near: Near
+) -> tuple[Need, ...]:
+    """Return the hosts that need a slice, in the order of a chain that begins at its source: those
+    of the same switch, then of the same pod, are visited one after the other.
+
+    Args:
+        remote: the devices that need it, by host.
+    """
+    here = near(source)
+
+    def order(host: int) -> tuple[int, tuple[str, ...], int]:
+        place = near(host)
+        common = next(
+            (level for level, (one, other) in enumerate(zip(here, place, strict=False))
+             if one != other), len(here),
+        )  # fmt: skip
+        return -common, tuple(map(str, place)), host
+
+    return tuple(Need(host, len(remote[host])) for host in sorted(remote, key=order))
+
+
 class Carrier:
     """A carrier puts reshardings into one graph of flows.
 
@@ -106,7 +128,7 @@ class Carrier:
             if sender is None:
                 continue
             source = self._hold(sender.host, task.tensor + base, task)
-            needs = self._needs(task, sender.host)
+            needs = needs_of(task.remote, sender.host, self._near)
             waits = [*after.get(sender.host, ()), *out_free.get(sender.host, ())]
             for need in needs:
                 waits += in_free.get(need.host, ())
@@ -167,21 +189,6 @@ class Carrier:
             there.setdefault(host, []).extend(events)
             for device in devices:
                 placed[task.tensor + base, task.box, device] = piece
-
-    def _needs(self, task: UnitTask, source: int) -> tuple[Need, ...]:
-        """Return the hosts that need a slice, in the order of a chain that begins at its source:
-        those of the same switch, then of the same pod, are visited one after the other."""
-        here = self._near(source)
-
-        def order(host: int) -> tuple[int, tuple[str, ...], int]:
-            place = self._near(host)
-            common = next(
-                (level for level, (one, other) in enumerate(zip(here, place, strict=False))
-                 if one != other), len(here),
-            )  # fmt: skip
-            return -common, tuple(map(str, place)), host
-
-        return tuple(Need(host, len(task.remote[host])) for host in sorted(task.remote, key=order))
 
     def _add_tiles(
         self, plan: ReshardingPlan, base: int, placed: Mapping[tuple[int, Box, MeshDevice], Piece],

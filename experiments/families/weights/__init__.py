@@ -1,0 +1,1 @@
+"""Weights of a model that move from a trainer to inference engines."""

@@ -1,0 +1,38 @@
+"""What moves of weights are called; for whoever asks for one, without numpy."""
+
+from functools import cache
+
+from weft.experiments.families.resharding.names import AUTO, BALANCES, strategies
+
+WEIGHTS = "weights"
+"""The collective: all weights of a model are brought from one mesh to another."""
+BALANCE = "least-loaded"
+"""The balancer where none is named: a model is many buckets, and others take long for these."""
+USUAL_STRATEGIES = ("send-recv", "multicast")
+"""The strategies that are run if none is named: a copy for each device, and one for all."""
+USUAL_BYTES = 16 << 20
+"""If no scale is asked for, a model is scaled so that it has no more bytes than that."""
+BUCKET_PARTS = 64
+"""If nothing is asked, a bucket has such a part of a model."""
+DEVICES = 8
+"""By default, how many devices a host has at most."""
+
+
+@cache
+def algorithms() -> tuple[str, ...]:
+    """Return what weights can be moved by: each strategy with each balancer."""
+    able = [name for name in strategies() if name != AUTO]
+    order = (BALANCE, *(name for name in BALANCES if name != BALANCE))
+    return tuple(named(strategy, balance) for balance in order for strategy in able)
+
+
+def named(strategy: str, balance: str) -> str:
+    """Return the algorithm of a strategy and a balancer: ``multicast``, where the balancer is the
+    usual one, or ``multicast/greedy``."""
+    return strategy if balance == BALANCE else f"{strategy}/{balance}"
+
+
+def parts_of(algorithm: str) -> tuple[str, str]:
+    """Return the strategy and the balancer of an algorithm, one of `algorithms`."""
+    strategy, _, balance = algorithm.partition("/")
+    return strategy, balance or BALANCE
