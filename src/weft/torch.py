@@ -1,5 +1,5 @@
-"""What programs of PyTorch may import from Weft: `ScheduleEager1F1B`, `reshard`, and layers that
-use fused operators.
+"""What programs of PyTorch may import from Weft: `ScheduleEager1F1B`, `reshard`, `transfer`, and
+layers that use fused operators.
 
 Nothing of it is needed to run over the testbed; none has a counterpart in torch.
 
@@ -10,6 +10,7 @@ Importing it makes the operators known, too: ``torch.ops.weft.embedding_all_to_a
 
 from weft.experiments.families.pipeline.torch_schedules import ScheduleEager1F1B
 from weft.experiments.families.resharding.dtensors import reshard
+from weft.experiments.families.weights.dtensors import Transfer, transfer
 from weft.pytorch.fused import operators
 from weft.pytorch.fused.layers.embedding_bag import EmbeddingBagAllToAll
 from weft.pytorch.fused.layers.linear import ColumnParallelLinear, RowParallelLinear
@@ -23,5 +24,7 @@ __all__ = [
     "MixtureOfExperts",
     "RowParallelLinear",
     "ScheduleEager1F1B",
+    "Transfer",
     "reshard",
+    "transfer",
 ]

@@ -254,11 +254,11 @@ def _cut(what: str, weight: Weight, heads: Heads | None) -> Weight:
             )
         keys = (heads.num_key_value_heads or heads.num_attention_heads) * heads.head
         sections = (heads.num_attention_heads * heads.head, keys, keys)
-        refuse(
-            sum(sections) != rows,
-            f"{what}: tensor {weight.name} has {rows} rows, and by config.json its heads have "
-            f"{sum(sections)}",
-        )
+        if sum(sections) != rows:
+            raise InputError(
+                f"{what}: tensor {shown(weight.name)} has {rows} rows, and by config.json its "
+                f"heads have {sum(sections)}"
+            )
         return replace(weight, split=0, sections=sections, unit=heads.head)
     return _in_heads(replace(weight, split=0), layer, heads)
 

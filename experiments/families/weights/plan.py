@@ -22,6 +22,8 @@ from weft.experiments.families.weights.sides import Side
 from weft.experiments.families.weights.table import Model, Weight, carried_as, check_cast
 
 MOST_BUCKETS = 1 << 16
+Held = tuple[MeshDevice, Box]
+"""A device, and what it has of a tensor."""
 Ends = tuple[tuple[MeshDevice, ...], tuple[MeshDevice, ...]]
 """The devices that have a slice, and those that need it."""
 
@@ -123,32 +125,63 @@ class Move:
         return source, carried_as(source, destination), destination
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A section of a tensor: which device has which slice of it, and which needs which. Each
+    side's slices are those of a grid."""
+
+    tensor: int
+    """The number of the tensor."""
+    had: Sequence[Held]
+    needed: Sequence[Held]
+
+
 def plan_weights(move: Move, balance: str, bucket_bytes: int, seed: int) -> WeightsPlan:
     """Plan a move.
 
-    Args:
-        balance: how senders and order are chosen, one of `resharding.names.BALANCES`.
-        bucket_bytes: the most that a bucket has, if a row of a slice has no more.
-        seed: of what is drawn.
+    Args: as `plan_cuts`.
 
     Raises:
         InputError: types that cannot be converted, or too many buckets.
     """
     tensors: list[TensorShape] = []
-    tiles: list[Tile] = []
-    tasks: list[UnitTask] = []
-    first = move.hosts[0]
+    cuts: list[Cut] = []
+    first, layers = move.hosts[0], move.model.layers
     for number, weight in enumerate(move.model.weights):
-        casts = move.casts(weight)
-        item_bytes = dtype_of(casts[1]).itemsize
-        cast = Cast(*casts) if len({*casts}) > 1 else None
-        tensors.append(TensorShape(weight.shape, item_bytes, cast))
-        had = _sections(move.source, weight, move.model.layers, 0, move.devices[0])
-        needed = _sections(move.destination, weight, move.model.layers, first, move.devices[1])
-        for one, other in zip(had, needed, strict=True):
-            _check_cover(move, weight, one, other)
-            tiles += [Tile(device, number, box) for device, box in other]
-            tasks += unit_tasks(number, item_bytes, one, other)
+        tensors.append(shape_of(weight.shape, *move.casts(weight)))
+        had = _sections(move.source, weight, layers, 0, move.devices[0])
+        needed = _sections(move.destination, weight, layers, first, move.devices[1])
+        cuts += [Cut(number, *each) for each in zip(had, needed, strict=True)]
+    names = [weight.name for weight in move.model.weights]
+    return plan_cuts(names, tensors, cuts, balance, bucket_bytes, seed)
+
+
+def shape_of(shape: tuple[int, ...], source: str, carried: str, destination: str) -> TensorShape:
+    """Return a tensor as it is carried, by its types."""
+    changes = len({source, carried, destination}) > 1
+    cast = Cast(source, carried, destination) if changes else None
+    return TensorShape(shape, dtype_of(carried).itemsize, cast)
+
+
+def plan_cuts(
+    names: Sequence[str], tensors: Sequence[TensorShape], cuts: Sequence[Cut], balance: str,
+    bucket_bytes: int, seed: int,
+) -> WeightsPlan:  # fmt: skip
+    """Plan the bringing of tensors from devices to others, on other hosts.
+
+    Args:
+        names: what messages call the tensors.
+        balance: how senders and order are chosen, one of `resharding.names.BALANCES`.
+        bucket_bytes: the most that a bucket has, if a row of a slice has no more.
+        seed: of what is drawn.
+
+    Raises:
+        InputError: the two sides of a cut do not have the same elements, or too many buckets.
+    """
+    tasks: list[UnitTask] = []
+    for cut in cuts:
+        _check_cover(names[cut.tensor], cut)
+        tasks += unit_tasks(cut.tensor, tensors[cut.tensor].item_bytes, cut.had, cut.needed)
     buckets = [*_in_turn(_buckets(tasks, tensors, bucket_bytes))]
     refuse(
         len(buckets) > MOST_BUCKETS,
@@ -161,18 +194,18 @@ def plan_weights(move: Move, balance: str, bucket_bytes: int, seed: int) -> Weig
         tuple(tensors),
         tuple(buckets[place] for place in choice.order),
         tuple(choice.senders[place] for place in choice.order),
-        tuple(tiles),
-        tuple(range(first)),
+        tuple(Tile(device, cut.tensor, box) for cut in cuts for device, box in cut.needed),
+        tuple(sorted({device.host for cut in cuts for device, _ in cut.had})),
         lower_bound(jobs),
     )
 
 
 def _sections(
     side: Side, weight: Weight, layers: int, first: int, devices: int
-) -> list[list[tuple[MeshDevice, Box]]]:
+) -> list[list[Held]]:
     """Return, for each section of a tensor, the devices that have some of it, with what they
     have."""
-    found: list[list[tuple[MeshDevice, Box]]] = [[] for _ in weight.sections or (0,)]
+    found: list[list[Held]] = [[] for _ in weight.sections or (0,)]
     for number in range(side.size):
         device = MeshDevice(first + number // devices, number % devices)
         for section, box in zip(found, side.spans(weight, layers, number), strict=True):
@@ -181,17 +214,15 @@ def _sections(
     return found
 
 
-def _check_cover(
-    move: Move, weight: Weight, had: Sequence[tuple[MeshDevice, Box]],
-    needed: Sequence[tuple[MeshDevice, Box]],
-) -> None:  # fmt: skip
-    """Raise `InputError` unless both sides have the same elements of a section, once but for
-    replicas."""
-    covered = [sum(map(size_of, {box for _, box in each})) for each in (had, needed)]
-    if covered[0] != covered[1]:
+def _check_cover(name: str, cut: Cut) -> None:
+    """Raise `InputError` unless both sides have the same elements, each once but for replicas."""
+    had, needed = (
+        sum(map(size_of, {box for _, box in each})) for each in (cut.had, cut.needed)
+    )  # fmt: skip
+    if had != needed:
         raise InputError(
-            f"tensor {shown(weight.name)}: {move.source.what} covers {covered[0]} of its elements, "
-            f"and {move.destination.what} {covered[1]}: a layout has each element once"
+            f"tensor {shown(name)}: the source has {had} of its elements, and the destination "
+            f"{needed}: a layout has each element once, but for replicas"
         )
 
 
