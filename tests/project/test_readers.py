@@ -17,6 +17,7 @@ from weft.base.errors import InputError
 from weft.experiments.families.pipeline.files import read_schedule
 from weft.experiments.families.programs.asked import ProgramAsked, check_program
 from weft.experiments.families.programs.results import TorchRun
+from weft.experiments.families.weights.files import read_model
 from weft.switch.compiler import CompileError, compile_program
 from weft.topo.own import read_network
 from weft.topo.worlds.emulated.testbeds import read_script
@@ -139,6 +140,7 @@ ALL: dict[str, Callable[[Path], object]] = {
     "schedule.toml": read_schedule,
     "network.toml": read_network,
     "training.json": TorchRun.read,
+    "model.safetensors": read_model,  # of which only the start is read, however large it is
     "program.p4": compile_program,
     "train.py": lambda path: check_program(str(path), [], ProgramAsked()),
     "script.txt": lambda path: read_script(path, f"script {str(path)!r}"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from weft.controller.entry_files.reading import read_entry_file
 from weft.experiments.families.flows.file_format import FORMATS, FileReading
+from weft.experiments.families.weights.files import read_model
+from weft.experiments.families.weights.layouts import read_layout
 from weft.experiments.results.network import NetworkResults
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.htsim_topology import read_topology
@@ -36,4 +38,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "topology.json": read_lab,
     "s1-runtime.json": read_entry_file,
     "s1-commands.txt": read_entry_file,
+    "model.json": read_model,
+    "layout.json": read_layout,
 }

@@ -6,16 +6,16 @@ from weft.base.errors import InputError
 from weft.base.option import FACTOR, NAMES, RESHARDING, SIZE, TEXT, WHOLE, WORKLOAD, option
 from weft.base.units import format_size
 from weft.experiments.families.resharding.asked import LOCAL_FACTOR_ROW
-from weft.experiments.families.weights.models import CONFIGURATIONS
 from weft.experiments.families.weights.names import (
+    AXES,
     BALANCE,
     BUCKET_PARTS,
     DEVICES,
+    MODELS,
     USUAL_BYTES,
     USUAL_STRATEGIES,
     WEIGHTS,
 )
-from weft.experiments.families.weights.sides import AXES
 from weft.experiments.scenario.choices import DTYPES, TENSOR_DTYPES
 
 
@@ -35,10 +35,10 @@ class WeightsAsked:
     model: str | None = option(
         None,
         TEXT,
-        f"{WEIGHTS}: {', '.join(CONFIGURATIONS)}, or a file: safetensors, their index, or a table "
+        f"{WEIGHTS}: {', '.join(MODELS)}, or a file: safetensors, their index, or a table "
         "of NCCL's M2N (.json).",
         group=WORKLOAD,
-        default_text=f"of {WEIGHTS} {next(iter(CONFIGURATIONS))}",
+        default_text=f"of {WEIGHTS} {MODELS[0]}",
     )
     layers: int | None = option(
         None,
@@ -59,7 +59,7 @@ class WeightsAsked:
         default_text="",
         instead_of=("layout",),
     )
-    """Up to four axes, in any order (`weft.experiments.families.weights.sides.AXES`). Device i of a
+    """Up to four axes, in any order (`weft.experiments.families.weights.names.AXES`). Device i of a
     mesh is on its host i // D, where a host has D (`devices`)."""
     to_mesh: str = option(
         "",

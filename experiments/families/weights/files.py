@@ -97,7 +97,7 @@ def read_model(path: Path) -> Model:
     Raises:
         InputError: it cannot be read, or makes no sense; the message names the file and the tensor.
     """
-    what = f"model {shown(str(path))}"
+    what = f"model {str(path)!r}"
     if path.is_dir():
         inside = path / INDEX
         path = inside if inside.exists() else path / SINGLE
@@ -116,15 +116,13 @@ def read_model(path: Path) -> Model:
 
 
 def _header(path: Path) -> dict[str, _Entry]:
-    what = f"model {shown(str(path))}"
+    what = f"model {str(path)!r}"
     problem = f"{what} cannot be read"
     with told_as_input(problem):
         first = read_bounded(path, 8, endings=(".safetensors",), start=True)
         (length,) = struct.unpack("<Q", first.ljust(8, b"\0"))
-        refuse(
-            len(first) < 8 or not 2 <= length <= MOST_BYTES,
-            f"{problem}: its first eight bytes are no length of a header",
-        )
+        if len(first) < 8 or not 2 <= length <= MOST_BYTES:
+            raise InputError(f"{problem}: its first eight bytes are no length of a header")
         header = read_bounded(path, 8 + length, endings=(".safetensors",), start=True)[8:]
     refuse(
         len(header) < length,
@@ -155,7 +153,7 @@ def _heads(folder: Path) -> Heads | None:
     path = folder / "config.json"
     if not path.exists():
         return None
-    what = f"configuration {shown(str(path))}"
+    what = f"configuration {str(path)!r}"
     document = opened(path, MOST_BYTES, what)
     if not isinstance(document, dict) or "num_attention_heads" not in document:
         return None
@@ -164,7 +162,8 @@ def _heads(folder: Path) -> Heads | None:
 
 def _of_defaults(what: str, document: _Defaults) -> Model:
     count = document.num_layers
-    refuse(not 1 <= count <= 10_000, f"{what}: num_layers {count}: 1 to 10000 are valid")
+    if not 1 <= count <= 10_000:
+        raise InputError(f"{what}: num_layers {count}: 1 to 10000 are valid")
     weights = tuple(
         Weight(
             f"layers.{layer}.{each.name}", tuple(each.dims), _dtype(what, each.name, each.dtype),

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from weft.base.documents import load
-from weft.base.errors import InputError, refuse
-from weft.base.units import shown
+from weft.base.errors import InputError
 
 MOST_BYTES = 1 << 20
 MOST_SIZE = 1 << 20
@@ -38,14 +37,12 @@ def read_layout(path: Path) -> tuple[str, str]:
     Raises:
         InputError: it cannot be read, or a mesh has another size than its number of devices.
     """
-    what = f"layout {shown(str(path))}"
+    what = f"layout {str(path)!r}"
     system = load(_System, path, MOST_BYTES, what)
     for name, mesh in (("train", system.train), ("generation", system.generation)):
         for size in msgspec.structs.astuple(mesh):
-            refuse(
-                not 1 <= size <= MOST_SIZE,
-                f"{what}: {name} has a size of {size}: 1 to {MOST_SIZE} are valid",
-            )
+            if not 1 <= size <= MOST_SIZE:
+                raise InputError(f"{what}: {name} has a size of {size}: 1 to {MOST_SIZE} are valid")
     return _trainer(f"{what}: train", system.train), _engine(
         f"{what}: generation", system.generation
     )

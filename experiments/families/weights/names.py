@@ -16,6 +16,23 @@ BUCKET_PARTS = 64
 """If nothing is asked, a bucket has such a part of a model."""
 DEVICES = 8
 """By default, how many devices a host has at most."""
+MODELS = (
+    "llama-1b", "llama-8b", "llama-70b", "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "qwen3-30b-a3b",
+    "qwen3-235b-a22b", "deepseek-v3", "kimi-k2",
+)  # fmt: skip
+"""The names of `weft.experiments.families.weights.models.CONFIGURATIONS`, as help lists them."""
+AXES = {
+    "replicas": "replicas",
+    "pp": "layers in stages",
+    "dp": "replicas",
+    "fsdp": "first dimensions are cut",
+    "ep": "experts are divided",
+    "cp": "replicas",
+    "tp": "tensors are cut",
+}
+"""What an axis of a mesh does, by its name. Devices are numbered in row-major order of the axes in
+this order, whatever was written: those of one tensor parallel group follow each other, as Megatron
+(``tp-cp-ep-dp-pp``, innermost first) and engines have it."""
 
 
 @cache

@@ -13,8 +13,7 @@ from weft.experiments.families.resharding.names import LOCAL_FACTOR
 from weft.experiments.families.weights.asked import WeightsAsked
 from weft.experiments.families.weights.layouts import read_layout
 from weft.experiments.families.weights.load import carried, plan_of
-from weft.experiments.families.weights.models import CONFIGURATIONS
-from weft.experiments.families.weights.names import WEIGHTS
+from weft.experiments.families.weights.names import MODELS, WEIGHTS
 from weft.experiments.families.weights.options import WeightsOptions
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.family import with_own
@@ -32,7 +31,7 @@ def options_of(asked: Asked, algorithm: str) -> WeightsOptions:
     source, destination = own.from_mesh, own.to_mesh
     if own.layout:
         source, destination = read_layout(Path(own.layout))
-    model = own.model or next(iter(CONFIGURATIONS))
+    model = own.model or MODELS[0]
     names, places = hosts_and_places(asked)
     return WeightsOptions(
         algorithm,
@@ -57,7 +56,7 @@ def options_of(asked: Asked, algorithm: str) -> WeightsOptions:
 
 
 def _stamp(model: str) -> tuple[int, ...]:
-    if model in CONFIGURATIONS:
+    if model in MODELS:
         return ()
     try:
         state = os.stat(model)
@@ -82,7 +81,7 @@ def with_weights(asked: Asked) -> Asked:
         )
     own = replace(
         own,
-        model=own.model or next(iter(CONFIGURATIONS)),
+        model=own.model or MODELS[0],
         local_factor=LOCAL_FACTOR if own.local_factor is None else own.local_factor,
     )
     asked = with_own(asked, own)

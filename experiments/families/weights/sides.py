@@ -8,23 +8,12 @@ from math import prod
 from weft.agents.collectives.tensors import Box
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import shown
+from weft.experiments.families.weights.names import AXES
 from weft.experiments.families.weights.table import Weight
 
 Axes = tuple[tuple[str, int], ...]
 Span = tuple[int, int]
 
-AXES = {
-    "replicas": "replicas",
-    "pp": "layers in stages",
-    "dp": "replicas",
-    "fsdp": "first dimensions are cut",
-    "ep": "experts are divided",
-    "cp": "replicas",
-    "tp": "tensors are cut",
-}
-"""What an axis of a mesh does, by its name. Devices are numbered in row-major order of the axes in
-this order, whatever was written: those of one tensor parallel group follow each other, as Megatron
-(``tp-cp-ep-dp-pp``, innermost first) and engines have it."""
 _ORDER = tuple(AXES)
 MOST_AXES = 4
 MOST_DEVICES = 1 << 14

@@ -94,7 +94,7 @@ class Model:
 
     def __post_init__(self) -> None:
         if not self.weights:
-            raise InputError(f"model {shown(self.name)} has no tensors: it needs one at least")
+            raise InputError(f"model {self.name} has no tensors: it needs one at least")
         refuse(
             len(self.weights) > MOST_TENSORS,
             f"model {self.name}: {len(self.weights)} tensors; at most {MOST_TENSORS} are valid, "
@@ -126,10 +126,10 @@ class Model:
 
     def of_layers(self, layers: int) -> "Model":
         """Return the model with its first layers alone. Raises `InputError`."""
-        refuse(
-            not 1 <= layers <= max(1, self.layers),
-            f"layers {layers}: model {self.name} has {self.layers}; choose 1 to {self.layers}",
-        )
+        if not 1 <= layers <= self.layers:
+            raise InputError(
+                f"layers {layers}: model {self.name} has {self.layers}; choose 1 to {self.layers}"
+            )
         kept = (each for each in self.weights if each.layer is None or each.layer < layers)
         return replace(self, weights=tuple(kept), layers=layers)
 

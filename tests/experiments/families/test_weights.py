@@ -25,6 +25,7 @@ from weft.experiments.families.resharding.names import STRATEGIES
 from weft.experiments.families.resharding.strategy import Flows
 from weft.experiments.families.weights.carry import carry
 from weft.experiments.families.weights.models import CONFIGURATIONS, model_named
+from weft.experiments.families.weights.names import MODELS
 from weft.experiments.families.weights.plan import Move, WeightsPlan, plan_weights
 from weft.experiments.families.weights.sides import read_side
 from weft.experiments.families.weights.table import Model, Weight
@@ -64,6 +65,7 @@ def request_of(carried: Carried) -> Request:
 @pytest.mark.parametrize("name", [*CONFIGURATIONS])
 def test_public_models_have_their_parameters(name: str) -> None:
     assert model_named(name).elements == PARAMETERS[name]
+    assert tuple(CONFIGURATIONS) == MODELS
 
 
 @given(models(), meshes(), meshes(), st.booleans())

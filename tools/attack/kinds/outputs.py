@@ -101,8 +101,8 @@ COMMANDS = (
     ),
 )  # fmt: skip
 READ = {
-    "run --workload", "up --script", "torch run --out", "trace network", "cli --commands",
-    "simulate file",
+    "run --workload", "run --layout", "up --script", "torch run --out", "trace network",
+    "cli --commands", "simulate file",
 }  # fmt: skip
 """Options that name files and folders and are not attacked: what they name is read; or it is
 written as others are, and needs PyTorch."""
