@@ -417,6 +417,8 @@ def words_of(part: object) -> Words:
 
 memcpy = external("memcpy", "intp", "intp", "intp", "intp")
 """memcpy(to, from, size) of libc, on addresses as integers."""
+memcmp = external("memcmp", "int32", "intp", "intp", "intp")
+"""memcmp(first, second, size) of libc, on addresses as integers."""
 
 
 def _loader(width: int, result: str) -> Any:

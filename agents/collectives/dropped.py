@@ -1,11 +1,12 @@
 """Results that are compared as they come, and then dropped (``--keep none``).
 
 The ranks' buffers are private mappings of one file, which has the result that all ranks are to
-have. What a packet brings is written to a page of the rank's own. Every so many events what has
-come is compared with the file, and the pages are given back: from then on the rank sees those of
-the file, which have the same bytes. Nothing tells a byte that has not come from one that has, so it
-is noted where bytes have come (`weft.agents.transport.payload_layout.Landings`), and in the end all
-must have.
+have. What a packet brings is compared where it comes
+(`weft.agents.transport.payload_layout.Expected`), and not written if it is right. What is not, and
+all that comes later, is written to pages of the rank's own. Every so many events that is compared
+with the file, and the pages are given back: from then on the rank sees those of the file. Nothing
+tells a byte that has not come from one that has, so it is noted where bytes have come
+(`weft.agents.transport.payload_layout.Landings`), and in the end all must have.
 """
 
 import ctypes
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from weft.agents.collectives.coverage import Held, find_missing
 from weft.agents.collectives.workload import Workload
+from weft.agents.transport.payload_layout import Expected
 from weft.base.errors import MachineError
 from weft.base.libc import libc
 
@@ -79,26 +81,34 @@ class DroppedResults:
         start = rank * self._stride
         return self._memory[start : start + len(self._expected)]
 
-    def compare(self, landings: npt.NDArray[np.void]) -> None:
+    def expected(self) -> npt.NDArray[np.void]:
+        """Return a row of `Expected`, which holds as long as this object."""
+        row = np.zeros(1, Expected.dtype)
+        row[0] = (
+            self._base, self._base + len(self._memory), self._stride,
+            self._expected.ctypes.data, len(self._expected),
+        )  # fmt: skip
+        return row
+
+    def compare(self, landings: npt.NDArray[np.void], written: bool = True) -> None:
         """Compare what has come, and drop it.
 
         Args:
             landings: rows of `Landing` since the last time, of all memory.
+            written: whether some of it is in the buffers; otherwise it is known to be right.
         """
         targets = landings["target"].astype(np.int64) - self._base
         here = np.flatnonzero((targets >= 0) & (targets < len(self._memory)))
         targets, lengths = targets[here], landings["length"][here].astype(np.int64)
         fetched = landings["fetched"][here].astype(np.int64)
         self._came.append(np.stack([targets, lengths, fetched]))
-        for length in np.unique(lengths).tolist():
+        for length in np.unique(lengths).tolist() if written else ():
             places = targets[lengths == length]
             step = max(1, _AT_ONCE // max(1, length))
             for first in range(0, len(places), step):
                 self._compare(places[first : first + step], length)
-        for rank in np.unique(targets // self._stride).tolist():
-            place = self._base + rank * self._stride
-            if libc.madvise(place, self._stride, mmap.MADV_DONTNEED):
-                raise MachineError(f"results that are dropped: {os.strerror(ctypes.get_errno())}")
+        if libc.madvise(self._base, len(self._memory), mmap.MADV_DONTNEED):
+            raise MachineError(f"results that are dropped: {os.strerror(ctypes.get_errno())}")
 
     def _compare(self, places: npt.NDArray[np.int64], length: int) -> None:
         """Compare as many bytes from each of some places on."""
@@ -128,8 +138,10 @@ class DroppedResults:
         return {**missing, **self._wrong}
 
 
-def compare_all(results: Sequence[DroppedResults], landings: npt.NDArray[np.void]) -> None:
-    """Have what has come compared where it belongs."""
+def compare_all(
+    results: Sequence[DroppedResults], landings: npt.NDArray[np.void], written: bool
+) -> None:
+    """Have what has come compared where it belongs (`DroppedResults.compare`)."""
     if len(landings):
         for each in results:
-            each.compare(landings)
+            each.compare(landings, written)

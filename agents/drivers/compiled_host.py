@@ -16,6 +16,7 @@ from weft.agents.drivers.compiled_udp import (
 )
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.chunks import NEVER
+from weft.agents.transport.kernels.memory import has_news
 from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.wire.compiled import entry, internal
@@ -52,8 +53,6 @@ STOOD_NS = 10_000_000
 """From this lateness on a host stood still. Schedulers are late by some ms now and then."""
 LOOK_NS = 100_000_000
 """The longest that a host sleeps: who is woken much later stood still, whatever was due."""
-MOST_IDLE_EVENTS = 64
-"""How many events may wait for others."""
 
 
 _BILLION = 1_000_000_000
@@ -216,12 +215,6 @@ def _sleep(
 
 
 @internal
-def _has_news(endpoint: at.EndpointState) -> bool:
-    """Return whether there are events that do not wait, or too many that do."""
-    return endpoint.events > min(endpoint.idle_events, MOST_IDLE_EVENTS)
-
-
-@internal
 def _has_large(batch: at.Batch, count: int, large: int) -> bool:
     """Return whether one of the datagrams that were received has so many bytes."""
     for row in range(count):  # noqa: SIM110 - numba knows no generators
@@ -268,7 +261,7 @@ def serve_host(
         if loop.expected and now >= loop.expected:
             add_lateness(lateness, now - loop.expected)
             loop.expected = 0
-        if _has_news(endpoint) or now >= loop.due or (loop.attentive and received > 0):
+        if has_news(endpoint) or now >= loop.due or (loop.attentive and received > 0):
             loop.received = max(received, 0)
             return ATTEND
         busy = True
@@ -285,7 +278,7 @@ def serve_host(
                 break
             if stopped:
                 return stopped
-        if _has_news(endpoint):
+        if has_news(endpoint):
             loop.received = 0
             return ATTEND
         deadline = loop.due if loop.unsent else min(loop.due, endpoint.deadline)

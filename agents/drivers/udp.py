@@ -33,7 +33,6 @@ from weft.agents.drivers.compiled_host import (
     ENDED,
     LATENESS_BUCKETS,
     LATENESS_WORDS,
-    MOST_IDLE_EVENTS,
     NEEDS_SOCKET,
     RECEIVE_FAILED,
     STOOD_NS,
@@ -55,6 +54,7 @@ from weft.agents.drivers.progress_engine import (
 )
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker
 from weft.agents.transport.kernels.chunks import NEVER
+from weft.agents.transport.kernels.memory import MOST_IDLE_EVENTS
 from weft.base.errors import MachineError
 from weft.base.jit import Words
 from weft.base.libc import wake_in_time

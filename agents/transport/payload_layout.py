@@ -42,6 +42,20 @@ class Landing(Record):
 
 
 @record
+class Expected(Record):
+    """Buffers of ranks that all are to have the same bytes, and have them already."""
+
+    start: int
+    """The address of the first, behind which the others follow..."""
+    end: int
+    stride: int
+    """... after so many bytes each."""
+    result: int
+    """The address of the bytes, and how many there are."""
+    length: int
+
+
+@record
 class Landings(Record):
     """All landings of a world's hosts."""
 
@@ -52,6 +66,12 @@ class Landings(Record):
     step: int
     whole: int
     """1 if bytes travel, too: then `Landing.source` is the place where they landed."""
+    expected: int
+    """Address of `Expected`[expectations], if bytes travel: what comes there as it is to be is not
+    written, as it is there."""
+    expectations: int
+    unlike: int
+    """Whether something has come there that is not as it is to be: from then on all is written."""
 
 
 UNLIKE = -1

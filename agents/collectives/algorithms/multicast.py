@@ -201,6 +201,10 @@ class MulticastOperation(Operation):
         """Return whether a peer waits for shards that single chunks may complete."""
         return self._fetch.asked
 
+    @property
+    def waits_for_sent(self) -> bool:
+        return self._clock.phase != "barrier"
+
     def waits_on(self) -> set[int]:
         """Return the ranks whose tokens, chunks or answers this rank waits for."""
         if self._communicator.size == 1:

@@ -21,6 +21,8 @@ from weft.agents.wire.headers import (
 from weft.base.deferred import external
 from weft.base.jit import words_at
 
+MOST_IDLE_EVENTS = 64
+"""How many events may wait for others."""
 _HALF_ROUND = 1 << (SEQUENCE_BITS - 1)
 
 _calloc: Any = external("calloc", "intp", "intp", "intp")
@@ -99,6 +101,12 @@ def add_event(endpoint: at.EndpointState, kind: int, index: int) -> at.Event:
     event.queue_pair = index
     endpoint.events = min(count + 1, endpoint.event_room)
     return event
+
+
+@internal
+def has_news(endpoint: at.EndpointState) -> bool:
+    """Return whether there are events that do not wait, or too many that do."""
+    return endpoint.events > min(endpoint.idle_events, MOST_IDLE_EVENTS)
 
 
 @internal

@@ -8,14 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.golden import recording
+from tests.support.simulated_support import network
 
-from weft.agents.collectives.dropped import DroppedResults
+from weft.agents.collectives.dropped import DroppedResults, compare_all
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
+from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.payload_layout import Landing
 from weft.base.errors import InputError, MachineError
 from weft.experiments.runs import capacity
 from weft.experiments.scenario.scenario import Scenario
+from weft.topo.clos import single
+from weft.topo.worlds.simulated.core import Idle
+from weft.topo.worlds.simulated.landings import Landings
 
 GIB = 1 << 30
 LINES = (
@@ -70,6 +75,34 @@ def test_bytes_that_come_twice_are_named_unless_they_were_fetched() -> None:
     assert results.wrong() == {}
     results.compare(landed((start + 5, 3)))
     assert "came twice" in results.wrong()[1]
+
+
+@pytest.mark.parametrize("wrong", [None, 9000])
+def test_what_comes_is_written_only_from_the_first_wrong_byte_on(wrong: int | None) -> None:
+    size = 12288
+    workload = Workload(Request(0, "broadcast", "multicast", size), 2, 1)
+    results, right = DroppedResults(workload, 2), workload.result()
+    with network(single(2)) as made:
+        fabric = made.world.fabric
+        fabric.landings = landings = Landings(noted=True, whole=True)
+        fabric.world.landings = landings.location
+        landings.expect(results.expected())
+        sender, receiver = (Idle(Endpoint(host.address)) for host in fabric.topology.hosts)
+        pair, other = sender.endpoint.create_rc(), receiver.endpoint.create_rc()
+        pair.connect(other.local)
+        other.connect(pair.local)
+        data = right.copy()
+        if wrong is not None:
+            data[wrong] ^= 1
+        target = receiver.endpoint.register(results.buffer(1))
+        pair.post_write(sender.endpoint.register(data), 0, size, target.address, target.rkey)
+        fabric.attach({0: sender, 1: receiver})
+        fabric.run(stop_ns=1_000_000_000)
+    assert np.array_equal(results.buffer(1), data)
+    assert landings.unlike == (wrong is not None)
+    compare_all([results], landings.rows, landings.unlike)
+    found = results.wrong()
+    assert found == ({} if wrong is None else {1: f"byte {wrong} of the shard of rank 0 is wrong"})
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ class Agent(Protocol):
     def attentive(self) -> bool:
         """Return whether the agent is called for every packet that reaches its host."""
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Return whether the agent goes on when what it has posted is done."""
+
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Do what is due; ``batch`` has the datagram that the agent is called for."""
 
@@ -47,6 +51,7 @@ class Idle:
     groups: Collection[int] = ()
     due_ns: int | None = None
     attentive: bool = False
+    waits_for_sent: bool = True
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Take the transport's events and forget them."""

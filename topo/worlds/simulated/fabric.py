@@ -266,6 +266,7 @@ class Fabric:
         due_ns = agent.due_ns
         row.due_ns = at.NEVER if due_ns is None else due_ns
         row.attentive = agent.attentive
+        agent.endpoint.state.sends_can_wait = not agent.waits_for_sent
         self._core_of(rank).call(rank)
 
     def kill(self, rank: int) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY
+from weft.agents.transport.kernels.memory import has_news
 from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
@@ -74,7 +75,7 @@ def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns
     world.delivered += 1
     multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
     chunk = multicast and read32(data, start + STACK_BYTES + 12) != AGGREGATION_QKEY
-    call = endpoint.events != 0 or words.attentive != 0
+    call = has_news(endpoint) or words.attentive != 0
     if call:
         memcpy(world.received_row, row, min(size, batch.stride))
     release(context, packet)
@@ -138,7 +139,7 @@ def serve_host(world: WorldRecord, context: Context, host: int, now_ns: int) -> 
             row.departure_ns = 0
             ports = context.port_count
             enqueue(context, port_index // ports, port_index % ports, packet, length, now_ns)
-        if endpoint.events:
+        if has_news(endpoint):
             return CALL_HOST
         deadline = endpoint.deadline
         if deadline > now_ns:

@@ -31,6 +31,17 @@ class Landings:
         """Return what has come: rows of `Landing`."""
         return self._rows[: self._words.count]
 
+    @property
+    def unlike(self) -> bool:
+        """Return whether something came that is not what was expected."""
+        return bool(self._words.unlike)
+
+    def expect(self, expected: npt.NDArray[np.void]) -> None:
+        """Have what comes compared at once where ranks' buffers have it already: rows of
+        `Expected`, which are kept and used."""
+        self._expected = expected
+        self._words.fill(expected=expected.ctypes.data, expectations=len(expected), unlike=0)
+
     def forget(self) -> None:
         """Begin again; endpoints are yet to be attached."""
         self._words.count = 0
@@ -44,5 +55,7 @@ class Landings:
     def make_room(self) -> None:
         """Have room for more, if there is none."""
         if self.location and self._words.count >= len(self._rows):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            rows = np.zeros(2 * len(self._rows), Landing.dtype)  # of which no more is memory yet
+            rows[: len(self._rows)] = self._rows
+            self._rows = rows
             self._words.fill(rows=self._rows.ctypes.data, room=len(self._rows))

@@ -113,6 +113,9 @@ class SimulatedOperations:
             for number, workloads in enumerate(self._workloads if fabric.landings.whole else ())
         ]
         """The results of each team's operations, where they are not kept."""
+        if self._dropped:
+            rows = [each.expected() for some in self._dropped for each in some]
+            fabric.landings.expect(np.concatenate(rows))
         self._jobs: list[list[BoundRequest]] = []
         """The jobs of each process that is a rank, in order."""
         self._series: list[Series] = []
@@ -275,8 +278,10 @@ class SimulatedOperations:
         """Compare what has come since the last time, where results are not kept."""
         if not self._dropped:
             return
-        compare_all([each for some in self._dropped for each in some], self._fabric.landings.rows)
-        self._fabric.landings.start_over()
+        landings = self._fabric.landings
+        dropped = [each for some in self._dropped for each in some]
+        compare_all(dropped, landings.rows, landings.unlike)
+        landings.start_over()
         for participant in self._participants:
             participant.endpoint.state.last_landings[:] = 0
 
