@@ -285,13 +285,12 @@ class Communicator(Members):
             peers.sort(key=lambda peer: (peer - rank) % size)
             lanes = {peer: lanes[peer] for peer in peers if peer in lanes} if lanes else None
         peers += range(size, size + len(servers))
+        joined = {number: group for number, group in enumerate(groups) if group is not None}
+        endpoint.expect_pairs(len(peers) + len(joined))
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         own_port = endpoint.source_port_to(endpoint.address)
-        self.groups: dict[int, UdQueuePair] = {
-            number: endpoint.create_ud(group, multicast_qkey(epoch), own_port)
-            for number, group in enumerate(groups)
-            if group is not None
-        }
+        made = endpoint.create_uds([*joined.values()], multicast_qkey(epoch), own_port)
+        self.groups: dict[int, UdQueuePair] = dict(zip(joined, made, strict=True))
         """The queue pair for each multicast group of which this rank is a member, by the group's
         number."""
         self.multicast: list[UdQueuePair] = [*self.groups.values()]

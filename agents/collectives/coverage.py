@@ -8,7 +8,7 @@ were its own, or had come by then. A result is right if right landings cover all
 the rank's own, each byte once; what was fetched by RDMA READ may have come besides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,9 @@ import numpy.typing as npt
 from weft.agents.collectives.workload import ContributedPart, Workload
 
 Longs = npt.NDArray[np.int64]
+
+_TOGETHER = 1 << 16
+"""About so many segments are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,24 @@ class _Segments:
         found = np.searchsorted(self.start, address, "right") - 1
         return np.maximum(found, 0).astype(np.int64)
 
+    def parts(self, target: Longs) -> Iterator[tuple["_Segments", Longs]]:
+        """Yield some of the segments after the other, all those of a `Held` together, and which of
+        the addresses are in them: what is looked at by parts takes less memory, and is in a
+        cache."""
+        begins = np.flatnonzero(np.diff(self.holder, prepend=-1))
+        least = np.arange(0, len(self.holder), _TOGETHER)
+        firsts = np.unique(begins[np.searchsorted(begins, least, "right") - 1])
+        if len(firsts) < 2:
+            yield self, np.arange(len(target))
+            return
+        part = np.searchsorted(self.start[firsts[1:]], target, "right").astype(np.uint16)
+        rows = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[rows], np.arange(len(firsts) + 1))
+        ends = np.append(firsts[1:], len(self.holder))
+        for number, (first, end) in enumerate(zip(firsts, ends, strict=True)):
+            columns = (column[first:end] for column in vars(self).values())
+            yield _Segments(*columns), rows[bounds[number] : bounds[number + 1]]
+
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
@@ -74,8 +95,10 @@ class _Pieces:
     def cut(self, segments: _Segments, by: Longs) -> "_Pieces":
         """Cut at the ends of segments, by the address of the source or that of the target."""
         first = segments.at(by)
+        if (by + self.length <= segments.end[first]).all():
+            return self
         count = segments.at(by + self.length - 1) - first + 1
-        if not len(count) or count.max() == 1:
+        if count.max() == 1:
             return self
         row = np.repeat(np.arange(len(count)), count)
         place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -98,14 +121,18 @@ def find_wrong(landings: npt.NDArray[np.void], held: Sequence[Held]) -> dict[int
         held: of all ranks.
     """
     segments = _segments(held)
-    columns = ("target", "source", "length", "sent", "landed", "fetched")
-    pieces = _Pieces(*(landings[name].astype(np.int64) for name in columns))
-    pieces = pieces.cut(segments, pieces.target)
-    pieces = pieces.cut(segments, pieces.source)
-    pieces = pieces.only(np.lexsort((pieces.landed, pieces.fetched, pieces.target)))
     wrong: dict[int, str] = {}
-    _check_bytes(segments, pieces, wrong, held)
-    _check_cover(segments, pieces, wrong, held)
+    for part, rows in segments.parts(landings["target"]):
+        pieces = _pieces(segments, landings[rows])
+        by = segments.at(pieces.source)
+        if len(rows) < len(landings) and not segments.own[by].all():
+            # What is passed on had to come before, so that all landings are looked at together.
+            part, pieces, wrong = segments, _pieces(segments, landings), {}
+            by = segments.at(pieces.source)
+        _check_bytes(segments, pieces, by, wrong, held)
+        _check_cover(part, pieces, wrong, held)
+        if part is segments:
+            break
     return wrong
 
 
@@ -119,12 +146,24 @@ def find_missing(
         target, length, fetched: of landings, as `Landing` has them.
     """
     segments = _segments(held)
-    none = np.zeros_like(target)
-    pieces = _Pieces(target, target, length, none, none, fetched).cut(segments, target)
-    pieces = pieces.only(np.lexsort((pieces.fetched, pieces.target)))
     wrong: dict[int, str] = {}
-    _check_cover(segments, pieces, wrong, held)
+    for part, rows in segments.parts(target):
+        to = target[rows]
+        none = np.zeros_like(to)
+        pieces = _Pieces(to, to, length[rows], none, none, fetched[rows]).cut(segments, to)
+        pieces = pieces.only(np.lexsort((pieces.fetched, pieces.target)))
+        _check_cover(part, pieces, wrong, held)
     return wrong
+
+
+def _pieces(segments: _Segments, landings: npt.NDArray[np.void]) -> _Pieces:
+    """Return landings, cut so that each piece is in one segment and comes from one, in order of
+    their places."""
+    columns = ("target", "source", "length", "sent", "landed", "fetched")
+    pieces = _Pieces(*(landings[name].astype(np.int64) for name in columns))
+    pieces = pieces.cut(segments, pieces.target)
+    pieces = pieces.cut(segments, pieces.source)
+    return pieces.only(np.lexsort((pieces.landed, pieces.fetched, pieces.target)))
 
 
 def _segments(held: Sequence[Held]) -> _Segments:
@@ -171,11 +210,11 @@ def _placed(
 
 
 def _check_bytes(
-    segments: _Segments, pieces: _Pieces, wrong: dict[int, str], held: Sequence[Held]
+    segments: _Segments, pieces: _Pieces, by: Longs, wrong: dict[int, str], held: Sequence[Held]
 ) -> None:
     """Find landings of other bytes than those that belong where they went, or of bytes that the
-    sender did not have yet."""
-    to, by = segments.at(pieces.target), segments.at(pieces.source)
+    sender did not have yet; `by` are the segments that they came from."""
+    to = segments.at(pieces.target)
     same = (
         (pieces.target >= segments.start[to])
         & (pieces.end <= segments.end[to])

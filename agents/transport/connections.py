@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.congestion.control import CongestionControl
-from weft.agents.transport.posting import Owner
-from weft.agents.transport.queue_pairs import RcQueuePair
+from weft.agents.transport.groups import MulticastGroups, check_group
+from weft.agents.transport.posting import Owner, check_word
+from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.types import RemoteQueuePair
 from weft.agents.wire.headers import PSN_MASK
 
@@ -56,6 +57,26 @@ def make_connections(
         for name in ("window", "control"):
             rows[name][1:] = rows[name][0]
     return [RcQueuePair(home, index + place, number + place, psn) for place, psn in enumerate(psns)]
+
+
+def make_group_pairs(
+    home: Home, groups: MulticastGroups, addresses: Sequence[int], qkey: int,
+    source_port: int | None, tos: int,
+) -> list[UdQueuePair]:  # fmt: skip
+    """Return new queue pairs, one on each of some multicast groups."""
+    for address in addresses:
+        check_group(address)
+    check_word("Q_Key", qkey)
+    index, number = home.new_rows(at.UD, [source_port] * len(addresses), tos)
+    places = range(index, index + len(addresses))
+    rows = home.rows[index : places.stop]
+    rows["state"], rows["qkey"], rows["chunks_idle"] = at.READY, qkey, 1
+    rows["peer_address"] = addresses
+    joined = groups.add(addresses, qkey, places)
+    return [
+        UdQueuePair(home, place, number + place - index, address, qkey, group)
+        for place, address, group in zip(places, addresses, joined, strict=True)
+    ]
 
 
 def connect(home: Home, peers: Sequence[tuple[RcQueuePair, RemoteQueuePair]]) -> None:

@@ -22,15 +22,15 @@ from weft.agents.transport import board_layout as at_board
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.attached_relays import AttachedRelays
-from weft.agents.transport.connections import make_connections
-from weft.agents.transport.groups import MulticastGroups, check_group
+from weft.agents.transport.connections import make_connections, make_group_pairs
+from weft.agents.transport.groups import MulticastGroups
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from weft.agents.transport.noted_sums import NotedSums
-from weft.agents.transport.posting import Completion, check_word
+from weft.agents.transport.posting import Completion
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.regions import MemoryRegions
@@ -203,17 +203,17 @@ class Endpoint:
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
-        check_group(group_address)
-        check_word("Q_Key", qkey)
-        index, number = self.new_rows(at.UD, [source_port], tos)
-        self.row_of(index).fill(
-            state=at.READY, peer_address=group_address, qkey=qkey, chunks_idle=1
-        )
-        group = self._groups.add(group_address, qkey, index)
-        pair = UdQueuePair(self, index, number, group_address, qkey, group)
-        self._queue_pairs.append(pair)
+        return self.create_uds([group_address], qkey, source_port, tos)[0]
+
+    def create_uds(
+        self, group_addresses: Sequence[int], qkey: int, source_port: int | None = None,
+        tos: int = 0,
+    ) -> list[UdQueuePair]:  # fmt: skip
+        """Make a UD queue pair on each of some multicast groups, as `create_ud` does."""
+        made = make_group_pairs(self, self._groups, group_addresses, qkey, source_port, tos)
+        self._queue_pairs += made
         self._set_tables()
-        return pair
+        return made
 
     def create_aggregation(
         self,
@@ -322,6 +322,12 @@ class Endpoint:
         self._event_rows += len(ports) * each_has
         self._make_event_room(self._event_rows + self._held_rows)
         return index, number
+
+    def expect_pairs(self, count: int) -> None:
+        """Have room for so many more queue pairs, that are about to be made."""
+        rows = 1 << (len(self._queue_pairs) + count - 1).bit_length()
+        if rows > len(self._pairs):
+            self._make_rows(rows)
 
     def _make_rows(self, rows: int) -> None:
         """Have room for so many queue pairs, a power of 2; what they have to do is found anew."""

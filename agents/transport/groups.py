@@ -1,5 +1,7 @@
 """The multicast groups of an endpoint, which compiled code looks for packets' addresses in."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,16 +27,19 @@ class MulticastGroups:
         self._table: npt.NDArray[np.void] = np.zeros(1, at.GroupRow.dtype)
         state.group_table = self._table.ctypes.data
 
-    def add(self, address: int, qkey: int, queue_pair: int) -> int:
-        """Let a queue pair have a group's packets, and return the group's row."""
+    def add(self, addresses: Sequence[int], qkey: int, queue_pairs: Sequence[int]) -> range:
+        """Let each of some queue pairs have a group's packets, and return the groups' rows."""
         used = self._state.groups
-        if used == len(self._table):
-            self._table = np.concatenate([self._table, np.zeros_like(self._table)])
-            self._state.group_table = self._table.ctypes.data
-        group = at.GroupRow.at(self._state.group_table, used)
-        group.fill(address=address, qkey=qkey, queue_pair=queue_pair)
-        self._state.groups = used + 1
-        return used
+        end = used + len(addresses)
+        if end > len(self._table):
+            table = np.zeros(max(end, 2 * used), at.GroupRow.dtype)
+            table[:used] = self._table[:used]
+            self._table = table
+            self._state.group_table = table.ctypes.data
+        rows = self._table[used:end]
+        rows["address"], rows["qkey"], rows["queue_pair"] = addresses, qkey, queue_pairs
+        self._state.groups = end
+        return range(used, end)
 
     def leave(self, row: int) -> None:
         """Let a queue pair have no more packets of its group."""

@@ -191,7 +191,8 @@ class ChunkSink:
     @property
     def missing_bytes(self) -> int:
         """Return how many bytes are not there yet."""
-        return sum(gap.length for shard in range(self.shards) for gap in self._runs(shard, 1))
+        lacking = self.lacking if self.missing else ()
+        return sum(gap.length for shard in lacking for gap in self._runs(shard, 1))
 
     @property
     def duplicates(self) -> int:
