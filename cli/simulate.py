@@ -25,6 +25,14 @@ TRANSPORT = (
 def simulate(
     options: dict[str, Any],
     file: File = None,
+    fast_forward: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Leave out packets where all flows were steady for windows of N round trips. "
+            "[carry all]",
+        ),
+    ] = None,
     listen: Annotated[
         Place,
         typer.Option(
@@ -44,7 +52,7 @@ def simulate(
     topology = given_network(file, network).scenario.network()
 
     def make() -> Simulation:
-        return Simulation(topology, **asked)
+        return Simulation(topology, fast_forward=fast_forward, **asked)
 
     if (path := output_file(listen, "--listen")) is not None:
         make()  # what is asked for makes sense

@@ -79,6 +79,8 @@ def _done(simulation: Simulation, line: bytes) -> Mapping[str, Any]:
             f"line {shown(line[:200].decode(errors='replace').strip())} asks for nothing: it has "
             "flow, flows, advance or run"
         )
+    told = simulation.skipped
+    skipped = {"skipped_ns": told.skipped_ns, "largest_error": round(told.largest_error, 6)}
     return {
         "ended": [
             {
@@ -91,6 +93,7 @@ def _done(simulation: Simulation, line: bytes) -> Mapping[str, Any]:
         ],
         "now_ns": simulation.now_ns,
         "unfinished": simulation.unfinished,
+        **(skipped if simulation.fast_forward else {}),
     }
 
 

@@ -53,7 +53,7 @@ class _UnderWay:
 
 
 @dataclass(eq=False)
-class _Sender(Idle):
+class Sender(Idle):
     """A host whose transport sends and receives."""
 
     take: Callable[[Completion], None] = field(kw_only=True)
@@ -118,7 +118,7 @@ class FlowNetwork:
         self._options = transport_of(scenario)
         self._data = np.zeros(MESSAGE_BYTES, np.uint8)
         self._written = np.zeros(MESSAGE_BYTES, np.uint8)
-        self._senders: dict[int, _Sender] = {}
+        self._senders: dict[int, Sender] = {}
         self._arriving: dict[Posting, _UnderWay] = {}
         """By the queue pair at the destination."""
         self._under_way: dict[Posting, _UnderWay] = {}
@@ -156,18 +156,21 @@ class FlowNetwork:
             self._post(pair, piece.size_bytes, source, target)
         self._fabric.wake(flow.source)
 
-    def _post(
-        self, pair: RcQueuePair, size_bytes: int, source: "_Sender", target: "_Sender"
-    ) -> None:
+    def _post(self, pair: RcQueuePair, size_bytes: int, source: Sender, target: Sender) -> None:
+        """Post a piece of a flow, in messages."""
         for start in range(0, size_bytes, MESSAGE_BYTES):
             length = min(MESSAGE_BYTES, size_bytes - start)
-            last = start + length == size_bytes
-            pair.post_write(
-                source.sent, 0, length, target.written.address, target.written.rkey,
-                immediate=0 if last else None,
-            )  # fmt: skip
+            self._write(pair, length, start + length == size_bytes, source, target)
 
-    def _cut(self, flow: CarriedFlow, source: "_Sender") -> Sequence[Piece]:
+    def _write(
+        self, pair: RcQueuePair, length: int, last: bool, source: Sender, target: Sender
+    ) -> None:
+        pair.post_write(
+            source.sent, 0, length, target.written.address, target.written.rkey,
+            immediate=0 if last else None,
+        )  # fmt: skip
+
+    def _cut(self, flow: CarriedFlow, source: Sender) -> Sequence[Piece]:
         """Return a flow's pieces where their paths are left to hashes."""
         mtu, lanes = self._scenario.mtu, scheme_in(self._scenario).lanes
         packets = -(-flow.size_bytes // mtu)
@@ -181,7 +184,7 @@ class FlowNetwork:
             for number, size in enumerate(sizes)
         ]
 
-    def _sender(self, host: int) -> "_Sender":
+    def _sender(self, host: int) -> Sender:
         """Return what runs on a host; it is made when the host's first flow begins."""
         if host not in self._senders:
             node = self._topology.hosts[host]
@@ -193,7 +196,7 @@ class FlowNetwork:
                 options=self._options,
             )
             sent, written = (endpoint.register(each) for each in (self._data, self._written))
-            self._senders[host] = _Sender(endpoint, take=self._take, sent=sent, written=written)
+            self._senders[host] = Sender(endpoint, take=self._take, sent=sent, written=written)
             self._fabric.attach({host: self._senders[host]})
         return self._senders[host]
 
@@ -215,10 +218,15 @@ class FlowNetwork:
     def go_on(self, until_ns: int, before: bool) -> dict[Hashable, FlowResult]:
         """Go on until flows end, and return these; or to a time, when what happens at that time has
         happened, or, ``before`` that, has not."""
-        fabric = self._fabric
-        fabric.landings.forget()  # which nobody looks at
-        going = fabric.run(stop_ns=until_ns - before, until=lambda: bool(self._ended))
+        going = self._run_to(until_ns, before)
         if not self._ended and (before or (not going and until_ns < MOST_NS)):
-            fabric.advance_to(until_ns)
+            self._fabric.advance_to(until_ns - self.now_ns + self._fabric.now_ns)
         ended, self._ended = self._ended, {}
         return ended
+
+    def _run_to(self, until_ns: int, before: bool) -> bool:
+        """Go on until flows end or to a time; return whether something is left to happen."""
+        fabric = self._fabric
+        fabric.landings.forget()  # which nobody looks at
+        stop_ns = until_ns - before - (self.now_ns - fabric.now_ns)
+        return fabric.run(stop_ns=stop_ns, until=lambda: bool(self._ended))

@@ -8,10 +8,17 @@ from typing import Any
 
 from weft.base import arguments as given
 from weft.base.errors import InputError, RunError
+from weft.base.option import whole
 from weft.base.units import listed, shown
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.kinds import scheme_in
 from weft.interface.collectives import fields_of, network_of, scenario_on
+from weft.interface.flows.fast_forward import (
+    ROUND_TRIPS,
+    FastForwardNetwork,
+    Skipped,
+    check_fast_forward,
+)
 from weft.interface.flows.flow import MOST_NS, Flow, FlowResult, check_flow, in_order
 from weft.interface.flows.network import CarriedFlow, FlowNetwork
 from weft.topo.network import Topology
@@ -30,6 +37,7 @@ def simulate(
     flows: Iterable[Flow],
     *,
     paths: str | None = None,
+    fast_forward: int | None = None,
     **options: Any,
 ) -> dict[Any, FlowResult]:
     """Carry flows over a network in virtual time, packet by packet; return what became of each, by
@@ -49,6 +57,8 @@ def simulate(
         paths: as of ``weft run``: ``ecmp``, ``ecmp-4``, ``spray``, ``reps``, ``plb``,
             ``ethereal`` and so on. Ethereal's are assigned to all flows together that have equally
             many others before them, one after the other.
+        fast_forward: leave packets out where all flows were steady for twice so many round trips,
+            2 to 10000 (`weft.interface.flows.fast_forward`); None: every packet is carried.
         options: of ``weft run alltoall``, those of paths and transport, ``mtu``, ``seed`` and
             ``loss``.
 
@@ -57,7 +67,7 @@ def simulate(
             for one that is not there, or for itself.
         RunError: a flow failed.
     """
-    simulation = Simulation(network, flows, paths=paths, **options)
+    simulation = Simulation(network, flows, paths=paths, fast_forward=fast_forward, **options)
     simulation.run()
     return simulation.results
 
@@ -79,6 +89,7 @@ class Simulation:
         flows: Iterable[Flow] = (),
         *,
         paths: str | None = None,
+        fast_forward: int | None = None,
         **options: Any,
     ) -> None:
         """Check what is asked for, and add flows; the arguments are those of `simulate`."""
@@ -92,6 +103,11 @@ class Simulation:
                     f"paths and transport, and {listed(MORE_OPTIONS, 'and')}"
                 )
         self._scenario = scenario_on(topology, COLLECTIVE, world=PREDICTING, **fields)
+        self.fast_forward = fast_forward
+        """How many round trips windows have, of which packets may be left out; None: of none."""
+        if fast_forward is not None:
+            whole("fast_forward", fast_forward, *ROUND_TRIPS)
+            check_fast_forward(self._scenario)
         self.hosts = {host.name: host.rank for host in topology.hosts}
         """The numbers of the hosts, by name."""
         self._depths: dict[Hashable, int] = {}
@@ -120,6 +136,12 @@ class Simulation:
     def digest(self) -> str:
         """What tells all frames so far, 32 hexadecimal digits, from any others."""
         return self._up().digest
+
+    @property
+    def skipped(self) -> Skipped:
+        """What has been left out so far, and how far off that was where it was looked at."""
+        known = self._network
+        return known.skipped if isinstance(known, FastForwardNetwork) else Skipped()
 
     @property
     def unfinished(self) -> int:
@@ -194,7 +216,11 @@ class Simulation:
                 steps.extend([] for _ in range(1 + self._depths[flow.id] - len(steps)))
                 steps[-1].append(self._carried(flow))
             self._first = []
-            self._network = FlowNetwork(self._scenario, steps)
+            self._network = (
+                FlowNetwork(self._scenario, steps)
+                if self.fast_forward is None
+                else FastForwardNetwork(self._scenario, steps, self.fast_forward)
+            )
         return self._network
 
     def _carried(self, flow: Flow) -> CarriedFlow:

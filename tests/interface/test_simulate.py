@@ -151,7 +151,7 @@ PAGE = (CHECKOUT / "docs" / "simulate.md").read_text()
 
 def test_the_examples_of_the_page_run() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "simulate.md", "exec"), {})
 

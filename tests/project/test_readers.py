@@ -53,6 +53,7 @@ ELSEWHERE = {
     ("tools/figures/command.py", "read_text"): "a page of this checkout",
     ("tools/figures/plots.py", "read_text"): "a plot of this checkout",
     ("interface/mininet_bmv2.py", "open"): PROC,
+    ("interface/flows/fast_forward.py", "read_bytes"): IN_THE_CACHE,
     ("interface/pytest_plugin.py", "read_bytes"): HASHED,
     ("experiments/report/base.py", "read_text"): OWN,
     ("experiments/runs/capacity.py", "read_text"): PROC,
