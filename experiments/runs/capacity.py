@@ -39,12 +39,13 @@ def check_capacity(scenario: Scenario) -> int:
         if WORLDS[scenario.world].has_real_time or scenario.family.payload_reader(scenario):
             raise
         needed = _check_bare(scenario, available)
+        alone = " with --cores 1" if scenario.cores > 1 else ""  # which go with neither
         dropped = ""
         if scenario.collective in ALIKE:
             least = _dropped_bytes(scenario)
-            dropped = f", or --keep none, which takes {format_size(least)}"
+            dropped = f", or --keep none{alone}, which takes {format_size(least)}"
         raise MachineError(
-            f"{error}{dropped}, or --payload none, which takes {format_size(needed)}"
+            f"{error}{dropped}, or --payload none{alone}, which takes {format_size(needed)}"
         ) from None
 
 

@@ -128,6 +128,8 @@ def test_what_memory_cannot_hold_is_refused_with_the_options_that_make_it_fit(
     kept = Scenario("allgather", size_bytes=64 << 10, payload="all", **asked)
     with pytest.raises(MachineError, match=r"or --keep none, which takes .*, or --payload none"):
         capacity.check_capacity(kept)
+    with pytest.raises(MachineError, match=r"--keep none with --cores 1,.* none with --cores 1,"):
+        capacity.check_capacity(Scenario("allgather", size_bytes=64 << 10, cores=2, **asked))
     dropped = Scenario("allgather", size_bytes=4096, keep="none", **asked)
     assert capacity.check_capacity(dropped) < 2 * GIB
     large = Scenario("allgather", size_bytes=1 << 20, keep="none", **asked)
