@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from typing import Any
+
 import pytest
 from tests.support.emulated_support import is_alive, needs_machine, quiet_world, run_folders
 
@@ -42,6 +45,22 @@ def test_another_network_starts_its_own_and_the_block_ends_what_nobody_has_taken
             assert world.record is not early.record
         assert all(map(is_alive, started)) and (RUNS / early.record.id).exists()
     assert not any(map(is_alive, started)) and run_folders() <= before
+
+
+def test_a_ctrl_c_while_it_is_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = loading._start
+    started = []
+
+    def start_interrupted(*asked: Any) -> Any:
+        started.append(start(*asked))
+        signal.raise_signal(signal.SIGINT)
+        return started[0]
+
+    before = run_folders()
+    monkeypatch.setattr(loading, "_start", start_interrupted)
+    with pytest.raises(KeyboardInterrupt), begun_early(("ring",)):
+        raise AssertionError("the block is not entered")
+    assert not is_alive(started[0].pid) and run_folders() <= before
 
 
 def test_what_cannot_be_started_early_is_left_to_the_network(

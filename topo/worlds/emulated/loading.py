@@ -99,7 +99,7 @@ def begun_early(algorithms: tuple[str, ...]) -> Iterator[None]:
     over. The block ends it if no network has. What cannot be started here is started, and
     complained about, by the network."""
     try:
-        with suppress(WeftError, OSError):
+        with suppress(WeftError, OSError), signals_held():  # until it is known what there is to end
             _early.append(Loading.begin(None, algorithms))
         yield
     finally:
