@@ -1,13 +1,13 @@
 """Which algorithm carries out which collective of PyTorch, by size."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.agents.collectives.dtypes import is_integer
 from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, parse_size
-from weft.pytorch.defaults import DEFAULTS, FALLBACKS
+from weft.pytorch.defaults import DEFAULTS, FALLBACKS, SMALL_BYTES
 
 CHOSEN = ("allgather", "broadcast", "reduce-scatter", "allreduce")
 """The collectives whose algorithm can be chosen. All others have one."""
@@ -89,6 +89,21 @@ class Choices:
                 self.notes.add(f"{collective} by {able}, not {name}: {why}")
             return able
         return name
+
+    def goes_by_messages(
+        self, collective: str, sizes: Sequence[int], ranks: int, most: int
+    ) -> bool:
+        """Return whether a collective goes by messages, as it is so small, and nobody has asked for
+        an algorithm.
+
+        Args:
+            sizes: the bytes of each rank's part, or of the only one.
+            most: the most bytes that a rank may give.
+        """
+        if self.by_collective[collective].asked or collective not in ("allgather", "allreduce"):
+            return False
+        is_small = 0 < sizes[0] * ranks <= SMALL_BYTES and sizes[0] <= most
+        return len(set(sizes)) == 1 and is_small
 
     def why_not(self, collective: str, name: str, dtype: str, op: str) -> str:
         """Return why an algorithm cannot do a collective, or an empty text."""

@@ -10,6 +10,7 @@ import torch
 
 from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import combine
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.arguments import equal_parts, one_dtype, same_number
 from weft.pytorch.calls import call_of, call_of_flows
@@ -21,6 +22,8 @@ from weft.pytorch.work import WeftWork
 
 Tensors = Sequence[torch.Tensor]
 BARRIER_BYTES = 1
+MESSAGES = "messages"
+"""What the record calls the way of small collectives."""
 
 
 class Collectives:
@@ -37,9 +40,9 @@ class Collectives:
         work, group = operations.begin(what, [], [], opts), operations.lanes.current.network
         if operations.is_trivial(work, group, what, True):
             return work
-        work.algorithm = "recursive-doubling"
-        request = operations.request("allgather", work.algorithm, BARRIER_BYTES, opts)
-        operations.start(work, group, what, request, np.zeros(self._size, np.uint8), None)
+        work.algorithm = MESSAGES
+        own = np.zeros(BARRIER_BYTES, np.uint8)
+        operations.gather(work, group, what, own, opts, lambda gathered: None)
         return work
 
     def broadcast(self, tensor: torch.Tensor, root: int, opts: Any) -> WeftWork:
@@ -216,7 +219,11 @@ class Collectives:
         work.size_bytes = sum(map(size_bytes, inputs))
         lane = operations.lanes.current
         dtype, op = (reduction.dtype, reduction.op) if reduction else ("uint8", "")
-        work.algorithm = algorithm or lane.choices.algorithm(collective, total, dtype, op or "sum")
+        small = not algorithm and lane.choices.goes_by_messages(
+            collective, sizes, self._size, lane.network.most_gathered
+        )
+        chosen = algorithm or lane.choices.algorithm(collective, total, dtype, op or "sum")
+        work.algorithm = MESSAGES if small else chosen
         named = named or (inputs if reduction else outputs)
         text = call_of(what, named, op=op, root=root, algorithm=work.algorithm)
         if operations.is_trivial(work, lane.network, text, bool(total), changes_one):
@@ -251,8 +258,28 @@ class Collectives:
         counts = [size // buffer.itemsize for size in sizes]
         equal = len(set(counts)) == 1
         request = operations.request(
-            collective, work.algorithm, counts[0] if equal else tuple(counts), opts, reduction,
+            collective, chosen, counts[0] if equal else tuple(counts), opts, reduction,
             root or 0,
         )  # fmt: skip
+        if small:
+            own = given.memory if reduction else given.memory[before : before + sizes[self._rank]]
+
+            def put_together(gathered: Bytes) -> None:
+                if reduction:
+                    combine_all(request, gathered, found.memory)
+                else:
+                    found.memory[:] = gathered.reshape(-1)
+                finish()
+
+            operations.gather(work, lane.network, text, own, opts, put_together)
+            return work
         operations.start(work, lane.network, text, request, buffer, output, finish)
         return work
+
+
+def combine_all(request: Request, vectors: Bytes, out: Bytes) -> None:
+    """Reduce the vectors of all ranks, uint8[P, m], in order of ranks into `out`, uint8[m]."""
+    size, before = len(vectors), vectors[0]
+    for count, vector in enumerate(vectors[1:], 2):
+        combine(request, before, vector, out, ranks=size if count == size else 0)
+        before = out

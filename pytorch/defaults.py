@@ -14,3 +14,6 @@ FALLBACKS = {
     "allreduce": "direct<256KiB,ring",
 }
 """What can do every type, operation and group."""
+SMALL_BYTES = 2048
+"""Allgathers and Allreduces go by messages (`weft.pytorch.small_collectives`) if the parts or
+vectors of all ranks have so many bytes together at most."""

@@ -63,7 +63,7 @@ class Exchanges:
             operations.end(work, error, source)
 
         def done(error: str, source: int) -> None:
-            operations.later(lambda: ended(error, source))
+            operations.later(lambda: ended(error, source), work.size_bytes)
 
         network = operations.lanes.own.network
         work.withdraw = network.receive(source, tag, staged.memory, done)
@@ -103,7 +103,8 @@ class Exchanges:
             operations.end(work, error)
 
         waits = Countdown(
-            len(sent) + len(received) + 1, lambda error: operations.later(lambda: finish(error))
+            len(sent) + len(received) + 1,
+            lambda error: operations.later(lambda: finish(error), sum(map(size_bytes, tensors))),
         )
 
         lane = operations.lanes.current
@@ -151,7 +152,8 @@ class Exchanges:
             operations.end(work, error)
 
         waits = Countdown(
-            self._size if is_root else 2, lambda error: operations.later(lambda: finish(error))
+            self._size if is_root else 2,
+            lambda error: operations.later(lambda: finish(error), total),
         )
 
         def reduced(error: str, _source: int) -> None:

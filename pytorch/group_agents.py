@@ -16,6 +16,7 @@ from weft.agents.participant import Part
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError
+from weft.pytorch.deadlines import Deadlines
 from weft.pytorch.messages import GroupMade
 
 FUSED_TAG = 1 - (1 << 31)
@@ -73,8 +74,9 @@ class GroupAgents:
         self.host = HostAgent(endpoint, self.communicator)
         self.mailbox = Mailbox(endpoint, rank, addresses)
         self.server: ReductionServer | None = None
+        self.deadlines = Deadlines(endpoint)
         self._parts: list[Part] = []
-        for part in (self.host, self.mailbox):
+        for part in (self.host, self.mailbox, self.deadlines):
             self._add(part)
         if serves:
             self.server = ReductionServer(endpoint)
@@ -137,10 +139,13 @@ class GroupAgents:
         """Send a message to a rank."""
         self.mailbox.send_to(self._key(done), peer, tag, memory, time.monotonic_ns())
 
-    def receive(self, source: int | None, tag: int, memory: Bytes, done: Done) -> int:
-        """Receive a message from a rank, or from any. Return the key by which it is withdrawn."""
+    def receive(
+        self, source: int | None, tag: int, memory: Bytes, done: Done, *, at_most: bool = False
+    ) -> int:
+        """Receive a message from a rank, or from any, of the memory's length, or `at_most` of that.
+        Return the key by which it is withdrawn."""
         key = self._key(done)
-        self.mailbox.receive_from(key, source, tag, memory, time.monotonic_ns())
+        self.mailbox.receive_from(key, source, tag, memory, time.monotonic_ns(), at_most=at_most)
         return key
 
     def _key(self, done: Done) -> int:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 
-import numpy as np
-
 from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.mailbox import Bytes, GivenUp, NotPassed, PeerLost
@@ -21,12 +19,11 @@ from weft.agents.drivers.background import Background
 from weft.agents.fused.exchange import Event, Exchange
 from weft.agents.fused.exchange import Failed as ExchangeFailed
 from weft.base.errors import RunError, WeftError
+from weft.pytorch.comparing import CALL_BYTES, Comparing
 from weft.pytorch.group_agents import Done, GroupAgents
+from weft.pytorch.small_collectives import SmallAllgather
 from weft.pytorch.switch_watch import SILENT_NS
 
-CALL_BYTES = 192
-CALL_TAG = -(1 << 31)
-"""The size and the tag of the messages by which ranks compare what they call."""
 BROKEN = "broke the protocol"
 """What the agent says of a peer whose messages do not belong to what is under way."""
 DOUBT_S = 1.0
@@ -106,6 +103,7 @@ class Group:
         """Why nothing can be done in it any more, or empty."""
         self.leaving = False
         """Whether nothing more is to be done in it."""
+        self._comparing = Comparing(agents, self.fail, lambda: self.failure)
         self._told: Callable[[Event], None] = lambda event: None
         """Who hears of the fused call that runs."""
         self._besides = 0
@@ -169,6 +167,40 @@ class Group:
             self._compare(call, lambda error: done(error, -1))
 
         return self._ask(begin, done, CallPlace())
+
+    def gather(
+        self, call: str, own: Bytes, gathered: Bytes, timeout_ns: int, done: Done
+    ) -> CallPlace:
+        """Carry out an Allgather of few bytes; it has its place in the order of all others.
+
+        Args:
+            call: what must be the same on all ranks, in words.
+            own, gathered: as `SmallAllgather` has them; read when it begins, written at the end.
+            timeout_ns: after which it fails.
+        """
+        place = CallPlace()
+
+        def begin() -> None:
+            self._besides += 1
+            number, end_ns = self._number, time.monotonic_ns() + timeout_ns
+            over = f"{call}: {TIMED_OUT} {timeout_ns / 1e9:g} s"
+            key = self.agents.deadlines.add(end_ns, lambda: self._find_late(place, over))
+
+            def compare(along: Bytes, theirs: Bytes, compared: Callable[[str], None]) -> None:
+                self._comparing.compare(number, call, compared, along, theirs)
+
+            def ended(error: str) -> None:
+                self.agents.deadlines.remove(key)
+                done(error, -1)
+
+            SmallAllgather(self.agents, own, gathered, compare, ended)
+
+        return self._ask(begin, done, place)
+
+    @property
+    def most_gathered(self) -> int:
+        """Return the most bytes that a rank may give to `gather`."""
+        return self.agents.mailbox.short_bytes - CALL_BYTES
 
     def _ask(self, begin: Callable[[], None], done: Done, place: CallPlace) -> CallPlace:
         def ask() -> None:
@@ -310,7 +342,8 @@ class Group:
                     self._doubt(running, error)
                     continue
             if TIMED_OUT in error and running is not None and not self.failure:
-                self._find_late(running, error)
+                running.has_ended = True
+                self._find_late(running.place, error)
                 continue
             if error:
                 self.fail(error)
@@ -354,10 +387,9 @@ class Group:
         timer.daemon = True
         timer.start()
 
-    def _find_late(self, running: _Running, error: str) -> None:
-        """Let a collective for which the time is over fail once it is known who is late, as far as
-        that can be found out."""
-        running.has_ended = True
+    def _find_late(self, place: CallPlace, error: str) -> None:
+        """Let all fail, as the time for a collective is over, once it is known who is late, as far
+        as that can be found out."""
         if self._finding_late:
             return
         self._finding_late = True
@@ -365,7 +397,7 @@ class Group:
         def found(late: str) -> None:
             self.fail(f"timeout: {late}; {error}" if late else f"timeout: {error}")
 
-        self._ask_who_is_late(self, running.place, found)
+        self._ask_who_is_late(self, place, found)
         self._after(ANSWER_S, lambda: found(""))
 
     def fail(self, reason: str) -> None:
@@ -409,6 +441,7 @@ class Group:
     @property
     def sending(self) -> bool:
         """Return whether something that was sent has not come to its receiver's endpoint."""
+        self.agents.mailbox.look_after(time.monotonic_ns())  # nobody is woken up for that alone
         return self.agents.mailbox.sending
 
     @property
@@ -455,37 +488,10 @@ class Group:
             self._ended(number, "")
 
     def _compare(self, call: str, compared: Callable[[str], None]) -> None:
-        """Compare a collective with what the rank before this one calls in its place, and let the
-        rank behind this one do so, too: all around, all call the same. Who sees a
-        difference tells all others.
+        """Compare the collective that begins with what the rank before this one calls."""
+        self._comparing.compare(self._number, call, compared)
 
-        Args:
-            compared: told an empty text if the two are the same, and why not otherwise.
-        """
-        if self.agents.size == 1:
-            compared("")
-            return
-        number = self.begun - len(self._waiting) - 1
-        own = np.zeros(CALL_BYTES, np.uint8)
-        text = call.encode()[:CALL_BYTES]
-        own[: len(text)] = np.frombuffer(text, np.uint8)
-        theirs = np.zeros(CALL_BYTES, np.uint8)
-        rank, size = self.agents.rank, self.agents.size
-        before, behind = (rank - 1) % size, (rank + 1) % size
-
-        def told(error: str, _source: int) -> None:
-            if not error and not self.failure and not np.array_equal(own, theirs):
-                said = theirs.tobytes().rstrip(b"\0").decode(errors="replace")
-                called = text.decode(errors="replace")
-                error = (
-                    f"the ranks do not call the same: as collective {number} of the group, rank "
-                    f"{rank} calls {called}, and rank {before} {said}"
-                )
-                self.agents.exchange_of_all().disagree(error)  # ranks may wait for this one there
-                self.agents.mailbox.disagree(error)
-            if error:
-                self.fail(error)
-            compared(error or self.failure)
-
-        self.agents.receive(before, CALL_TAG, theirs, told)
-        self.agents.send(behind, CALL_TAG, own, lambda *_: None)
+    @property
+    def _number(self) -> int:
+        """Return the place of the collective that begins."""
+        return self.begun - len(self._waiting) - 1

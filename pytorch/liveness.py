@@ -111,6 +111,11 @@ class Liveness(EndpointAgent):
         if address in self._probes:
             self._probes.pop(address).close()
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether it goes on when something that was sent has come: it sends nothing."""
+        return False
+
     def serves(self, completion: Completion) -> bool:
         """Return False: it has no queue pairs."""
         return False

@@ -6,9 +6,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.callbacks import Callbacks
@@ -20,6 +22,8 @@ from weft.pytorch.session import Session
 from weft.pytorch.timeline import RecordedOperation
 from weft.pytorch.work import Countdown, WeftWork
 
+AT_ONCE_BYTES = 32 * 1024
+"""Results of up to so many bytes are brought to where they belong in the network's thread."""
 TOGETHER = "coalesced operations"
 """What several operations are called that end together."""
 
@@ -141,9 +145,30 @@ class Operations:
             self.end(work, error)
 
         def done(error: str, _source: int) -> None:
-            self.later(lambda: ended(error))
+            self.later(
+                lambda: ended(error), max(buffer.nbytes, 0 if output is None else output.nbytes)
+            )
 
         self.in_order(work, group, lambda: group.collective(text, request, buffer, output, done))
+        work.ends_itself = True
+
+    def gather(
+        self, work: WeftWork, group: Group, text: str, own: Bytes, opts: Any,
+        finish: Callable[[Bytes], None],
+    ) -> None:  # fmt: skip
+        """Let the network gather few bytes of all ranks, and finish with them, uint8[P, m]."""
+        gathered = np.empty((self.size, len(own)), np.uint8)
+
+        def done(error: str, _source: int) -> None:
+            if not error:
+                try:
+                    finish(gathered)
+                except Exception as failure:
+                    error = f"{type(failure).__name__}: {failure}"
+            self.end(work, error)
+
+        timeout_ns = int(self.timeout_of(opts).total_seconds() * 1e9)
+        self.in_order(work, group, lambda: group.gather(text, own, gathered, timeout_ns, done))
         work.ends_itself = True
 
     def in_order(self, work: WeftWork, group: Group, begin: Callable[[], CallPlace]) -> None:
@@ -167,8 +192,12 @@ class Operations:
         self.note(work, error)
         work.end(error, source)
 
-    def later(self, do: Callable[[], None]) -> None:
-        """Do something in a thread of the pool."""
+    def later(self, do: Callable[[], None], size_bytes: int = 0) -> None:
+        """Do something in a thread of the pool, or at once if it does so to few bytes only: another
+        thread comes to it later than that takes."""
+        if size_bytes <= AT_ONCE_BYTES:
+            do()
+            return
         try:
             self.shared.finishers.submit(do)
         except RuntimeError:  # the interpreter is about to end

@@ -43,6 +43,11 @@ class SwitchWatch(EndpointAgent):
             self._next_ns = now_ns + AGAIN_NS
             self._look(now_ns)
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether it goes on when something that was sent has come: it sends nothing."""
+        return False
+
     def serves(self, completion: Completion) -> bool:
         """Return False: it has no queue pairs."""
         return False

@@ -108,6 +108,8 @@ class _Receive:
     source: int | None
     tag: int
     memory: Bytes
+    at_most: bool = False
+    """Whether the message may be shorter."""
     offer: _Offer | None = None
     region: MemoryRegion | None = None
     reads: int = 0
@@ -118,7 +120,7 @@ class _Send:
     key: int
     peer: int
     tag: int
-    region: MemoryRegion | None
+    region: MemoryRegion
 
 
 class Mailbox(EndpointAgent):
@@ -141,10 +143,11 @@ class Mailbox(EndpointAgent):
         self._peers: dict[object, int] = {
             pair: peer for peer, pair in self.members.queue_pairs.items()
         }
-        self._short_bytes = endpoint.path_mtu - _HEAD.size
+        self.short_bytes = endpoint.path_mtu - _HEAD.size
+        """The most bytes of a short message."""
         self._next_number = 0
         self._sends: dict[int, _Send] = {}
-        """Messages that have not been taken, by number."""
+        """Long messages that have not been taken, by number."""
         self._receives: list[_Receive] = []
         """Receives that wait for their message, in order."""
         self._reading: list[_Receive] = []
@@ -164,7 +167,8 @@ class Mailbox(EndpointAgent):
         return completion.qp in self._peers
 
     def send_to(self, key: int, peer: int, tag: int, memory: Bytes, now_ns: int) -> None:
-        """Send a message; `Passed` comes when the memory belongs to the caller again.
+        """Send a message; `Passed` comes when the memory belongs to the caller again: of a short
+        message at once.
 
         Args:
             key: what the event calls it.
@@ -178,10 +182,10 @@ class Mailbox(EndpointAgent):
             return
         number = self._next_number
         self._next_number = (number + 1) & 0xFFFFFFFF
-        if len(memory) <= self._short_bytes:
+        if len(memory) <= self.short_bytes:
             head = _HEAD.pack(MAGIC, _Kind.SHORT, tag, number, len(memory), 0, 0)
-            self._sends[number] = _Send(key, peer, tag, None)
-            self._post(peer, head + memory.tobytes(), number)
+            self._post(peer, head + memory.tobytes())
+            self._events.append(Passed(key, self.members.own))
             return
         if tag >= 0 and peer in self._silent:
             self._events.append(NotPassed(key, self._silent[peer]))
@@ -194,7 +198,14 @@ class Mailbox(EndpointAgent):
         )
 
     def receive_from(
-        self, key: int, source: int | None, tag: int, memory: Bytes, now_ns: int
+        self,
+        key: int,
+        source: int | None,
+        tag: int,
+        memory: Bytes,
+        now_ns: int,
+        *,
+        at_most: bool = False,
     ) -> None:
         """Receive a message of exactly the memory's length; `Passed` says from whom it came.
 
@@ -203,11 +214,13 @@ class Mailbox(EndpointAgent):
             source: the rank that sends it; None: any of them.
             tag: the message's tag.
             memory: uint8[bytes], C-contiguous, writeable.
+            at_most: whether a short message may be shorter than the memory, too, of which it has
+                the beginning then.
         """
         self._now_ns = now_ns
         if not (self._receives or self._reading or self._sends):
             self._probe_ns = now_ns + PROBE_NS
-        receive = _Receive(key, source, tag, memory)
+        receive = _Receive(key, source, tag, memory, at_most)
         for place, offer in enumerate(self._offers):
             if _fits(receive, offer):
                 del self._offers[place]
@@ -228,6 +241,12 @@ class Mailbox(EndpointAgent):
         """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether somebody may wait until something that was sent has come: not of a message whose
+        payload has left with it."""
+        return False
+
     def has_event(self) -> bool:
         """Return whether `next_event` has something."""
         return bool(self._events)
@@ -239,7 +258,7 @@ class Mailbox(EndpointAgent):
 
     def disagree(self, why: str) -> None:
         """Let the mailboxes of all peers give up, for a reason, and this one."""
-        text = why.encode()[: self._short_bytes]
+        text = why.encode()[: self.short_bytes]
         for peer in self.members.queue_pairs.keys() - self._lost.keys():
             self._post(peer, _HEAD.pack(MAGIC, _Kind.GIVES_UP, 0, 0, 0, 0, 0) + text)
         self.give_up(why)
@@ -250,7 +269,7 @@ class Mailbox(EndpointAgent):
         begun before."""
         self._silent[peer] = reason
         for number, sent in list(self._sends.items()):
-            if sent.peer == peer and sent.tag >= 0 and sent.region is not None:
+            if sent.peer == peer and sent.tag >= 0:
                 del self._sends[number]
                 self._kept.append((self._now_ns + KEPT_NS, sent.region))
                 self._events.append(NotPassed(sent.key, reason))
@@ -306,17 +325,13 @@ class Mailbox(EndpointAgent):
     def _peers_of(self, source: int | None) -> set[int]:
         return set(self.members.queue_pairs) if source is None else {source}
 
-    def _post(self, peer: int, message: bytes, number: int | None = None) -> None:
-        self.members.queue_pairs[peer].post_send(message, context=number)
+    def _post(self, peer: int, message: bytes) -> None:
+        self.members.queue_pairs[peer].post_send(message)
 
     def _completed(self, peer: int, completion: Completion) -> None:
         kind = completion.kind
         if kind is CompletionKind.RECEIVED:
             self._heard(peer, completion.data)
-        elif kind is CompletionKind.SENT and isinstance(completion.context, int):
-            sent = self._sends.pop(completion.context, None)  # a short message
-            if sent is not None:
-                self._events.append(Passed(sent.key, self.members.own))
         elif kind is CompletionKind.READ_DONE and isinstance(completion.context, _Receive):
             self._read(peer, completion.context)
         elif kind is CompletionKind.ERROR and peer not in self._lost:
@@ -345,11 +360,11 @@ class Mailbox(EndpointAgent):
             if sent is None and peer in self._silent:
                 return  # it had begun to get the message, and this rank did not wait for that
             refuse(
-                sent is None or sent.peer != peer or sent.region is None,
+                sent is None or sent.peer != peer,
                 f"{kind.name} of message {number}, which is not under way",
                 ProtocolError,
             )
-            assert sent is not None and sent.region is not None
+            assert sent is not None
             del self._sends[number]
             self._kept.append((self._now_ns + KEPT_NS, sent.region))
             if kind is _Kind.TAKEN:
@@ -379,17 +394,19 @@ class Mailbox(EndpointAgent):
 
     def _take(self, receive: _Receive, offer: _Offer) -> None:
         """Get a message that has met its receive."""
-        if offer.length != len(receive.memory):
+        room = len(receive.memory)
+        may_be_shorter = receive.at_most and offer.payload is not None
+        if not (offer.length == room or (may_be_shorter and offer.length < room)):
             why = (
                 f"rank {offer.source} sent {offer.length} bytes with tag {offer.tag} to rank "
-                f"{self.members.own}, which receives {len(receive.memory)} bytes"
+                f"{self.members.own}, which receives {room} bytes"
             )
             self._events.append(NotPassed(receive.key, why))
             if offer.payload is None:
                 head = _HEAD.pack(MAGIC, _Kind.REFUSED, 0, offer.number, 0, 0, 0)
                 self._post(offer.source, head + why.encode()[:180])
         elif offer.payload is not None:
-            receive.memory[:] = np.frombuffer(offer.payload, np.uint8)
+            receive.memory[: offer.length] = np.frombuffer(offer.payload, np.uint8)
             self._events.append(Passed(receive.key, offer.source))
         else:
             receive.offer = offer
