@@ -95,7 +95,7 @@ def check_repeated(reporter: Reporter, node: syntax.TableDeclaration) -> None:
             reporter.error_if(
                 values in seen,
                 keyset.span,
-                f"not supported: there is an entry for {shown} already (BMv2)",
+                f"there is an entry for {shown} already, and all keys are exact",
             )
             seen.add(values)
 
