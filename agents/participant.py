@@ -212,6 +212,7 @@ class AgentGroup(EndpointAgent):
                 part.look_after(now_ns)
             if not self._pending:
                 return
+            self._sort()  # if nobody asks for it, it is nobody's, and lets nobody wait
 
 
 def _poll(home: weakref.ref[AgentGroup], number: int) -> list[Completion]:

@@ -98,6 +98,18 @@ def test_agents_that_do_not_share_a_host_are_refused() -> None:
         AgentGroup(endpoint, [ReductionServer(other)])
 
 
+def test_what_comes_for_an_agent_that_has_gone_keeps_nobody_busy() -> None:
+    endpoint = Endpoint(ADDRESS, 256)
+    one, other = endpoint.create_local(), endpoint.create_local()
+    one.connect(other.local)
+    other.connect(one.local)
+    host = AgentGroup(endpoint)
+    one.post_send(b"to one that has gone")
+    assert host.due_ns == 0
+    host.look_after(0)
+    assert host.due_ns is None
+
+
 def test_local_queue_pairs_complete_in_order_and_check_keys() -> None:
     endpoint = Endpoint(ADDRESS, 256)
     one, other = endpoint.create_local(), endpoint.create_local()
