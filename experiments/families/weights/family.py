@@ -8,7 +8,7 @@ from weft.base.errors import InputError
 from weft.base.option import own_of
 from weft.base.units import format_size, shown
 from weft.experiments.families.graphs import PlacedFamily
-from weft.experiments.families.resharding.names import AUTO, BALANCES, strategies
+from weft.experiments.families.resharding.names import AUTO, strategies
 from weft.experiments.families.weights.asked import WeightsAsked
 from weft.experiments.families.weights.names import (
     BALANCE,
@@ -62,16 +62,11 @@ class WeightsFamily(PlacedFamily):
         named = (Path(name) for name in (own.model, own.layout) if name)
         return [path for path in named if path.is_file()]
 
-    def check_names(self, asked: "Asked") -> None:
-        own = own_of(asked, WeightsAsked)
-        for name in own.strategies:
-            choose("strategy", name, [each for each in strategies() if each != AUTO])
-        for name in own.balances:
-            choose("balance", name, tuple(BALANCES))
-
     def with_algorithms(self, asked: "Asked") -> Sequence[str]:
         """Return each strategy with each balancer that is asked for."""
         own = own_of(asked, WeightsAsked)
+        for name in own.strategies:
+            choose("strategy", name, [each for each in strategies() if each != AUTO])
         if not (own.strategies or own.balances):
             return asked.algorithms or USUAL_STRATEGIES
         names = tuple(
