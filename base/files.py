@@ -158,7 +158,10 @@ def read_bounded(
         start: of a larger file, return so many bytes from its start.
     """
     # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:  # a name with a NUL
+        raise OSError(errno.EINVAL, str(error), str(path)) from None
     with open(descriptor, "rb", buffering=0) as file:
         state = os.fstat(descriptor)
         mode = state.st_mode

@@ -17,7 +17,7 @@ from weft.tools.bench import compiler as bench_compiler
 from weft.tools.bench import progress_engine as bench_progress_engine
 from weft.topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
 from weft.topo.worlds.emulated.mininet_prompt import check_command
-from weft.topo.worlds.emulated.namespaces import queue_drops, run_batch
+from weft.topo.worlds.emulated.namespaces import run_batch
 from weft.topo.worlds.emulated.switch_processes import options_of_its_build
 
 StandIn = Callable[[str, str], None]
@@ -56,7 +56,6 @@ def _tc_batch() -> None:
 TOOLS_AT_WORK: list[tuple[str, Callable[[], object]]] = [
     ("ip", lambda: run_batch("ip", ["link set dev lo up"])),
     ("tc", _tc_batch),
-    ("tc", lambda: queue_drops()),
     ("bash", lambda: check_command("h0", "ls")),
     ("simple_switch_grpc", lambda: options_of_its_build("simple_switch_grpc")),
     ("p4c", lambda: bench_compiler._run("p4c")),
@@ -110,8 +109,6 @@ def test_a_helper_that_fails_without_a_word_is_told_by_its_status(stand_in: Stan
     stand_in("tc", "exit 7")
     with pytest.raises(MachineError, match="`tc -batch` failed: it ended with status 7 and said"):
         _tc_batch()
-    with pytest.raises(MachineError, match="cannot show queues: it ended with status 7 and said"):
-        queue_drops()
     stand_in("bash", "exit 7")
     with pytest.raises(InputError, match="h0 ls: it ended with status 7 and said nothing"):
         check_command("h0", "ls")

@@ -177,4 +177,13 @@ def test_mistakes_are_told_in_one_line(
 
 
 def test_tables_are_those_that_the_help_names() -> None:
-    assert list(TABLES) == ["runs", "ranks", "links", "queues", "flows", "stages", "workgroups"]
+    assert list(TABLES) == [
+        "runs",
+        "ranks",
+        "links",
+        "queues",
+        "flows",
+        "stages",
+        "workgroups",
+        "weights",
+    ]
