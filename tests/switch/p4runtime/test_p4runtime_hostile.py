@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import weakref
 from contextlib import ExitStack
 from functools import partial
@@ -349,8 +350,10 @@ def test_more_calls_without_requests_than_there_are_threads_keep_nobody_out(
         ]
         assert client.get_config("COOKIE_ONLY").HasField("config")
     connect(election_id=9).arbitrate()  # which is a stream
-    waiting = [call for call in calls if not call.done()]
-    assert len(waiting) <= MOST_WAITING
+    end_s = time.monotonic() + 60  # a call hears of its end when the machine gets to it
+    while sum(not call.done() for call in calls) > MOST_WAITING and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert sum(not call.done() for call in calls) <= MOST_WAITING
     ended.set()
     for channel in channels:
         channel.close()
