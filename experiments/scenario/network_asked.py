@@ -101,9 +101,9 @@ class NetworkAsked:
     leaves: int | None = option(
         None,
         WHOLE,
-        f"Leaf switches of a leaf-spine [{LEAF_SPINE['leaves']}], or of each pod "
-        f"[{PODS['leaves']}].",
+        "Leaf switches of a leaf-spine, or of each pod.",
         group=NETWORK,
+        default_text=f"{LEAF_SPINE['leaves']}, of pods {PODS['leaves']}",
         between=(1, MAX_PORTS),
         network=True,
     )

@@ -31,7 +31,7 @@ def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:
 
 def test_help_names_all_that_an_option_can_be() -> None:
     for row in OPTIONS.values():
-        if row.help and row.name != "dtype":  # there are too many types
+        if row.help and not row.name.endswith("dtype"):  # there are too many types
             assert not [name for name in row.choices if name not in row.described]
 
 
