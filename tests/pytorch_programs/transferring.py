@@ -112,15 +112,18 @@ def refused(rank):
             assert message in str(error), (message, error)
         else:
             raise AssertionError(f"not refused: {message}")
-    if rank < 2:  # before anybody is asked
-        partial = DTensor.from_local(torch.zeros(4), pair, [Partial()], run_check=False)
-        for given, message in (({"w": partial}, "redistribute"), ({"w": 1}, "give DTensors")):
-            try:
-                transfer(given, pair, apart)
-            except InputError as error:
-                assert message in str(error), error
-            else:
-                raise AssertionError(f"not refused: {message}")
+    for message in ("redistribute", "give DTensors"):  # what one rank alone gives, all hear of
+        given = one
+        if rank == 1:
+            partial = DTensor.from_local(torch.zeros(4), pair, [Partial()], run_check=False)
+            given = {"w": partial if message == "redistribute" else 1}
+        try:
+            transfer(given, pair, apart)
+        except InputError as error:
+            assert message in str(error), error
+            assert ("(on rank 1)" in str(error)) == (rank != 1), error
+        else:
+            raise AssertionError(f"not refused: {message}")
     if rank == 0:
         print(f"transfer: {len(cases) + 2} refused")
 

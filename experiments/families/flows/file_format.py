@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from weft.base.files import read_bounded, read_text, told_as_input
 from weft.base.registry import Registry
 
 if TYPE_CHECKING:  # help and messages go without numpy
@@ -45,6 +46,19 @@ class FileFormat:
     """What help says of it, in a few words."""
     sized = False
     """Whether files leave the size of their collective open, so that who runs one says it."""
+
+    most_bytes = 256 << 20
+    """The largest file that is read."""
+
+    def content(self, path: Path) -> bytes:
+        """Return the bytes of a file. Raises InputError if it cannot be read."""
+        with told_as_input(f"workload {str(path)!r} cannot be read"):
+            return read_bounded(path, self.most_bytes, endings=(self.name,))
+
+    def text(self, path: Path) -> str:
+        """Return the text of a file. Raises InputError if it cannot be read, or is none."""
+        with told_as_input(f"workload {str(path)!r} cannot be read"):
+            return read_text(path, self.most_bytes, endings=(self.name,))
 
     def files(self, path: Path) -> Sequence[Path]:
         """Return all files that are read, given the one that is named. Raises InputError for a name

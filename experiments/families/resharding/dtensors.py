@@ -60,16 +60,11 @@ def reshard(
         )
     if strategy not in strategies():
         raise InputError(f"reshard: strategy {strategy!r}: choose {', '.join(strategies())}")
-    process_group = group or dist.group.WORLD
-    if not isinstance(process_group, WeftProcessGroup):
-        raise InputError(
-            f"reshard: the group is of backend {dist.get_backend(process_group)!r}; start the "
-            "program by 'weft torch run' and init_process_group() without a backend"
-        )
+    process_group = group_of("reshard", group)
     ranks = dist.get_process_group_ranks(process_group)
     made = plan(
-        _mesh("the tensor's mesh", tensor.device_mesh, ranks),
-        _mesh("mesh", mesh, ranks),
+        mesh_of("reshard: the tensor's mesh", tensor.device_mesh, ranks),
+        mesh_of("reshard: mesh", mesh, ranks),
         [
             Tensor(
                 tuple(tensor.shape),
@@ -102,7 +97,7 @@ def _brought(
     if not made.senders:  # what a rank needs is a part of what it has
         wanted = zip(made.destination.mesh_devices, made.destination_tiles(0), strict=True)
         box = next((box for device, box in wanted if device.host == rank), None)
-        return None if box is None or own is None else (_shape(box), _part(local, own, box))
+        return None if box is None or own is None else (_shape(box), part_of(local, own, box))
     largest = max(task.size_bytes for task in made.tasks)
     settings = process_group.settings
     flows = Flows(
@@ -117,7 +112,7 @@ def _brought(
     result = np.empty(carried.graph.output_bytes(rank) or 0, np.uint8)
     for piece in carried.tensors.held[rank]:
         assert own is not None
-        there = _part(local, own, piece.box)
+        there = part_of(local, own, piece.box)
         data[piece.offset : piece.offset + len(there)] = there
     request = Request(
         0, "flows", "given", 0, flows=carried.graph, own={"block_bytes": carried.block_bytes}
@@ -133,7 +128,19 @@ def _shape(box: Box) -> list[int]:
     return [end - begin for begin, end in box]
 
 
-def _part(local: torch.Tensor, own: Box, box: Box) -> Bytes:
+def group_of(call: str, group: Any) -> WeftProcessGroup:
+    """Return the group that a call is for; None: that of all ranks. Raises `InputError` for one of
+    another backend."""
+    process_group = group or dist.group.WORLD
+    if not isinstance(process_group, WeftProcessGroup):
+        raise InputError(
+            f"{call}: the group is of backend {dist.get_backend(process_group)!r}; start the "
+            "program by 'weft torch run' and init_process_group() without a backend"
+        )
+    return process_group
+
+
+def part_of(local: torch.Tensor, own: Box, box: Box) -> Bytes:
     """Return the bytes of a slice of this rank's tile."""
     within = tuple(
         slice(begin - base, end - base) for (begin, end), (base, _) in zip(box, own, strict=True)
@@ -141,11 +148,11 @@ def _part(local: torch.Tensor, own: Box, box: Box) -> Bytes:
     return bytes_of(local[within].contiguous())
 
 
-def _mesh(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
+def mesh_of(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
     """Return a mesh of torch's as resharding has it: each rank is a host with a device."""
     members = mesh.mesh.flatten().tolist()
     unknown = [rank for rank in members if rank not in ranks]
-    refuse(unknown, f"reshard: {what} has rank {unknown[:1]}, which is not in the group")
+    refuse(unknown, f"{what} has rank {unknown[:1]}, which is not in the group")
     hosts = tuple(ranks.index(rank) for rank in members)
     return Mesh(hosts, 1, tuple(mesh.mesh.shape))
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weft.base.errors import InputError
 from weft.base.option import own_of
-from weft.base.units import format_size, shown
+from weft.base.units import format_size
 from weft.experiments.families.graphs import PlacedFamily
 from weft.experiments.families.resharding.asked import ReshardingAsked
 from weft.experiments.families.resharding.names import (
@@ -17,6 +16,7 @@ from weft.experiments.families.resharding.names import (
     STRATEGIES,
     algorithm_named,
     algorithms,
+    chosen,
     strategies,
 )
 from weft.experiments.scenario.choices import TENSOR_DTYPES, choose
@@ -71,17 +71,12 @@ class Resharding(PlacedFamily):
         own = own_of(asked, ReshardingAsked)
         if not (own.strategies or own.balances):
             return super().with_algorithms(asked)
-        names = tuple(
-            algorithm_named(strategy, balance)
-            for strategy in own.strategies or strategies()[:2]
-            for balance in own.balances or (BALANCE,)
-        )
-        if asked.algorithms not in ((), names):
-            raise InputError(
-                f"algorithms {shown(', '.join(asked.algorithms))} beside strategy or balance: name "
-                "strategies and balances, or algorithms, but not both"
-            )
-        return names
+        return chosen(
+            asked.algorithms,
+            own.strategies or strategies()[:2],
+            own.balances or (BALANCE,),
+            algorithm_named,
+        )  # fmt: skip
 
     def resolve(self, asked: "Asked", ranks: int) -> "Asked":
         from weft.experiments.families.resharding.resolve import with_resharding

@@ -1,12 +1,15 @@
 """What reshardings are called: strategies, balancers, and the algorithms that these make together;
 for whoever asks for one, without numpy."""
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from weft.base.errors import InputError
 from weft.base.registry import Registry
+from weft.base.units import shown
 
 RESHARD = "reshard"
 """The collective: a tensor that is sharded over one mesh of devices is brought to another."""
@@ -78,3 +81,25 @@ def strategy_and_balance(algorithm: str) -> tuple[str, str]:
     """Return the strategy and the balancer of an algorithm, one of `algorithms`."""
     strategy, _, balance = algorithm.partition("/")
     return strategy, balance or BALANCE
+
+
+def chosen(
+    named: Sequence[str], strategies: Sequence[str], balances: Sequence[str],
+    name_of: Callable[[str, str], str],
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the algorithms of each strategy with each balancer.
+
+    Args:
+        named: the algorithms that are asked for by their names, if any.
+        name_of: an algorithm's name.
+
+    Raises:
+        InputError: others are asked for by name.
+    """
+    names = tuple(name_of(strategy, balance) for strategy in strategies for balance in balances)
+    if tuple(named) not in ((), names):
+        raise InputError(
+            f"algorithms {shown(', '.join(named))} beside strategy or balance: name "
+            "strategies and balances, or algorithms, but not both"
+        )
+    return names

@@ -16,7 +16,12 @@ from weft.agents.collectives.tensors import Box, assembled, converted
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.families.resharding.carrier import Carried, nowhere, usual_block_bytes
-from weft.experiments.families.resharding.dtensors import LOCAL_FACTOR
+from weft.experiments.families.resharding.dtensors import (
+    LOCAL_FACTOR,
+    group_of,
+    mesh_of,
+    part_of,
+)
 from weft.experiments.families.resharding.meshes import Mesh, MeshDevice
 from weft.experiments.families.resharding.names import STRATEGIES
 from weft.experiments.families.resharding.specs import spec_of_placements
@@ -27,7 +32,6 @@ from weft.experiments.families.weights.names import BALANCE
 from weft.experiments.families.weights.plan import Cut, plan_cuts, shape_of
 from weft.experiments.families.weights.table import carried_as, floats
 from weft.pytorch.process_group import WeftProcessGroup
-from weft.pytorch.tensors import bytes_of
 
 BUCKET_BYTES = 4 << 20
 """The most that travels together."""
@@ -75,18 +79,15 @@ def transfer(
     Raises:
         InputError: something of this makes no sense.
     """
-    process_group = group or dist.group.WORLD
-    if not isinstance(process_group, WeftProcessGroup):
-        raise InputError(
-            f"transfer: the group is of backend {dist.get_backend(process_group)!r}; start the "
-            "program by 'weft torch run' and init_process_group() without a backend"
-        )
+    process_group = group_of("transfer", group)
     if strategy not in STRATEGIES:
         raise InputError(f"transfer: strategy {strategy!r}: choose {', '.join(STRATEGIES)}")
     refuse(bucket_bytes < 1, f"transfer: bucket_bytes {bucket_bytes}: 1 at least")
     ranks = dist.get_process_group_ranks(process_group)
-    meshes = _mesh("source mesh", source_mesh, ranks), _mesh("destination mesh", destination_mesh,
-                                                             ranks)  # fmt: skip
+    meshes = (
+        mesh_of("transfer: the source mesh", source_mesh, ranks),
+        mesh_of("transfer: the destination mesh", destination_mesh, ranks),
+    )
     common = sorted({*meshes[0].hosts} & {*meshes[1].hosts})
     refuse(
         common,
@@ -96,9 +97,17 @@ def transfer(
     named = {"tensor": tensors} if isinstance(tensors, DTensor) else dict(tensors)
     rank = process_group.rank()
     mine = next((side for side in (0, 1) if rank in meshes[side].hosts), None)
-    own = _said(named, (source_mesh, destination_mesh)[mine]) if mine is not None else {}
-    said: list[Layout | None] = [None] * process_group.size()
+    own: Layout | str = {}
+    try:
+        if mine is not None:
+            own = _said(named, (source_mesh, destination_mesh)[mine])
+    except InputError as error:  # the others wait for what this rank says
+        own = str(error)
+    said: list[Any] = [None] * process_group.size()
     dist.all_gather_object(said, own, group=process_group)
+    for other, each in enumerate(said):
+        if isinstance(each, str):
+            raise InputError(each if other == rank else f"{each} (on rank {ranks[other]})")
     layouts = [_layout(word, mesh, said) for word, mesh in zip(("source", "destination"), meshes,
                                                                strict=True)]  # fmt: skip
     _check_alike(layouts)
@@ -155,7 +164,7 @@ class Transfer:
         result = np.empty(carried.graph.output_bytes(rank) or 0, np.uint8)
         for piece in carried.tensors.held[rank]:
             local = self._tensors[self._names[piece.tensor]].to_local().detach()
-            part = _part(local, self._own[piece.tensor], piece.box)
+            part = part_of(local, self._own[piece.tensor], piece.box)
             cast = carried.tensors.tensors[piece.tensor].cast
             if cast:
                 part = converted(part, cast.source, cast.carried)
@@ -216,11 +225,10 @@ def _said(tensors: Mapping[str, DTensor], mesh: DeviceMesh) -> Layout:
     return found
 
 
-def _layout(word: str, mesh: Mesh, said: Sequence[Layout | None]) -> Layout:
+def _layout(word: str, mesh: Mesh, said: Sequence[Layout]) -> Layout:
     """Return what all ranks of a mesh say. Raises `InputError` where they differ."""
     first, *others = mesh.hosts
     found = said[first]
-    assert found is not None
     for rank in others:
         if said[rank] != found:
             raise InputError(
@@ -260,19 +268,3 @@ def _tiles(mesh: Mesh, said: _Said) -> list[tuple[MeshDevice, Box]]:
         for device, box in zip(mesh.mesh_devices, found, strict=True)
         if all(begin < end for begin, end in box)
     ]
-
-
-def _part(local: torch.Tensor, own: Box, box: Box) -> Any:
-    """Return the bytes of a slice of this rank's tile."""
-    within = tuple(
-        slice(begin - base, end - base) for (begin, end), (base, _) in zip(box, own, strict=True)
-    )
-    return bytes_of(local[within].contiguous())
-
-
-def _mesh(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
-    """Return a mesh of torch's as moves of weights have it: each rank is a host with a device."""
-    members = mesh.mesh.flatten().tolist()
-    unknown = [rank for rank in members if rank not in ranks]
-    refuse(unknown, f"transfer: the {what} has rank {unknown[:1]}, which is not in the group")
-    return Mesh(tuple(ranks.index(rank) for rank in members), 1, tuple(mesh.mesh.shape))

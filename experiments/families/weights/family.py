@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.base.errors import InputError
 from weft.base.option import own_of
-from weft.base.units import format_size, shown
+from weft.base.units import format_size
 from weft.experiments.families.graphs import PlacedFamily
-from weft.experiments.families.resharding.names import AUTO, strategies
+from weft.experiments.families.resharding.names import AUTO, chosen, strategies
 from weft.experiments.families.weights.asked import WeightsAsked
 from weft.experiments.families.weights.names import (
     BALANCE,
@@ -69,17 +68,9 @@ class WeightsFamily(PlacedFamily):
             choose("strategy", name, [each for each in strategies() if each != AUTO])
         if not (own.strategies or own.balances):
             return asked.algorithms or USUAL_STRATEGIES
-        names = tuple(
-            named(strategy, balance)
-            for strategy in own.strategies or USUAL_STRATEGIES
-            for balance in own.balances or (BALANCE,)
+        return chosen(
+            asked.algorithms, own.strategies or USUAL_STRATEGIES, own.balances or (BALANCE,), named
         )
-        if asked.algorithms not in ((), names):
-            raise InputError(
-                f"algorithms {shown(', '.join(asked.algorithms))} beside strategy or balance: name "
-                "strategies and balances, or algorithms, but not both"
-            )
-        return names
 
     def resolve(self, asked: "Asked", ranks: int) -> "Asked":
         from weft.experiments.families.weights.resolve import with_weights

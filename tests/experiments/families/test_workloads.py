@@ -19,12 +19,12 @@ from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 from weft.experiments.families.flows.collectives import add_collective, algorithm_for
+from weft.experiments.families.flows.file_format import FORMATS
 from weft.experiments.families.flows.formats.matrix import (
     HEADERS,
     KINDS,
     NUMBERS,
     parse_matrix,
-    read_matrix,
 )
 from weft.experiments.families.flows.gpt import MODELS, training_step
 from weft.experiments.families.flows.load import graph_of
@@ -124,9 +124,9 @@ def test_flows_that_start_each_other_are_refused() -> None:
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "bytes.cm").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="no text"):
-        read_matrix(tmp_path / "bytes.cm")
+        FORMATS[".cm"].text(tmp_path / "bytes.cm")
     with pytest.raises(InputError, match="No such file"):
-        read_matrix(tmp_path / "none.cm")
+        FORMATS[".cm"].text(tmp_path / "none.cm")
     with pytest.raises(InputError, match="0 connections"):
         parse_matrix("", "m.cm")
 

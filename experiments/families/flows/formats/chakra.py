@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from weft.agents.collectives.flow_graph import MAX_TASKS
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_bounded, told_as_input
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 from weft.experiments.families.flows.formats.chakra_schema import (
     COLLECTIVE,
@@ -39,9 +38,6 @@ from weft.experiments.families.flows.traces import (
 
 MAX_MICROS = 1 << 40
 MAX_BYTES = 1 << 40
-
-MOST_BYTES = 256 << 20
-"""The largest trace of a rank that is read."""
 
 
 class _Lost(NamedTuple):
@@ -95,11 +91,13 @@ class Chakra(FileFormat):
 
     def has_collectives(self, path: Path) -> bool:
         """Return whether rank 0's trace has collectives."""
-        name, data = _read(path)
-        return any(int(message.type) == COLLECTIVE for message in read_nodes(data, name))
+        nodes = read_nodes(self.content(path), str(path))
+        return any(int(message.type) == COLLECTIVE for message in nodes)
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        return parse_traces([_read(file) for file in self.files(path)], reading.algorithm)
+        return parse_traces(
+            [(str(file), self.content(file)) for file in self.files(path)], reading.algorithm
+        )
 
 
 FORMAT = Chakra()
@@ -124,11 +122,6 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FileFlo
         return FileFlows(builder.build(), _notes(lost))
     except InputError as error:
         raise InputError(f"{first}, and those beside it: {error}") from None
-
-
-def _read(path: Path) -> tuple[str, bytes]:
-    with told_as_input(f"workload {str(path)!r} cannot be read"):
-        return str(path), read_bounded(path, MOST_BYTES, endings=(".et",))
 
 
 def _notes(lost: Sequence[_Lost]) -> tuple[str, ...]:

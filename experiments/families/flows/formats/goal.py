@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_bounded, told_as_input
 from weft.base.units import shown
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 from weft.experiments.families.flows.formats.operations import (
@@ -29,9 +28,6 @@ from weft.experiments.families.flows.formats.operations import (
     Schedule,
     flows_of,
 )
-
-MOST_BYTES = 256 << 20
-"""The largest file that is read."""
 
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _OPERATION = re.compile(
@@ -59,9 +55,7 @@ class Goal(FileFormat):
     about = "a GOAL schedule"
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        with told_as_input(f"workload {str(path)!r} cannot be read"):
-            data = read_bounded(path, MOST_BYTES, endings=(self.name,))
-        return flows_of(parse(data.decode("utf-8", "replace"), str(path)), str(path))
+        return flows_of(parse(self.text(path), str(path)), str(path))
 
 
 FORMAT = Goal()

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_bounded, told_as_input
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 from weft.experiments.families.flows.formats.operations import (
     ANY,
@@ -37,9 +36,6 @@ _OPERATION = np.dtype(
 )  # fmt: skip
 """An operation: how many it waits for, what it is, and its two rows, each a count and a place."""
 
-MOST_BYTES = 256 << 20
-"""The largest file that is read."""
-
 
 class GoalBinary(FileFormat):
     """GOAL schedules, packed."""
@@ -49,9 +45,7 @@ class GoalBinary(FileFormat):
     about = "a packed GOAL schedule"
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        with told_as_input(f"workload {str(path)!r} cannot be read"):
-            data = read_bounded(path, MOST_BYTES, endings=(self.name,))
-        return flows_of(parse(data, str(path)), str(path))
+        return flows_of(parse(self.content(path), str(path)), str(path))
 
 
 FORMAT = GoalBinary()

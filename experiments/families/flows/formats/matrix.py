@@ -15,7 +15,6 @@ from pathlib import Path
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph
 from weft.agents.collectives.graph_builder import GraphBuilder
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_text, told_as_input
 from weft.base.units import shown
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 
@@ -25,9 +24,6 @@ NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_tri
 KINDS = ("oneshot", "multishot", "barrier")
 """The kinds of triggers. A flow is sent once, so that a multishot does what a oneshot does."""
 MAX_NUMBER = 1 << 60
-
-MOST_BYTES = 64 << 20
-"""The largest file that is read."""
 
 
 @dataclass(frozen=True)
@@ -64,31 +60,24 @@ class Matrix(FileFormat):
     """htsim's connection matrices, by one of their endings."""
 
     about = "a connection matrix"
+    most_bytes = 64 << 20
 
     def __init__(self, name: str, position: int) -> None:
         self.name, self.position = name, position
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        return FileFlows(read_matrix(path))
+        return FileFlows(parse_matrix(self.text(path), str(path)))
 
 
 FORMAT = (Matrix(".cm", 0), Matrix(".tm", 2))
 
 
-def read_matrix(path: Path) -> FlowGraph:
-    """Return the flows of a file, in the order of its connections; node n is rank n.
+def parse_matrix(text: str, name: str) -> FlowGraph:
+    """Return the flows of a file's text, in the order of its connections; node n is rank n.
 
     Raises:
-        InputError: the file cannot be read, or a line makes no sense; the message names the place
-            and shows the text.
+        InputError: a line makes no sense; the message names the place and shows the text.
     """
-    with told_as_input(f"workload {str(path)!r} cannot be read"):
-        text = read_text(path, MOST_BYTES, endings=(".cm", ".tm"))
-    return parse_matrix(text, str(path))
-
-
-def parse_matrix(text: str, name: str) -> FlowGraph:
-    """Return the same as `read_matrix`, given a file's text."""
     headers: dict[str, tuple[_Line, int]] = {}
     connections: list[_Connection] = []
     triggers: dict[int, _Trigger] = {}

@@ -28,14 +28,11 @@ from xml.etree import ElementTree
 
 from weft.agents.collectives.flow_graph import MAX_TASKS
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_text, told_as_input
 from weft.base.units import format_size, shown
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 from weft.experiments.families.flows.formats.chunks import BUFFERS, Chunks, Step
 from weft.experiments.families.flows.traces import Computation, Node, Receive, Send, Traces
 
-MOST_BYTES = 64 << 20
-"""The largest file that is read."""
 MAX_NUMBER = 1 << 20
 TYPES = {
     "s": "send", "r": "receive", "cpy": "copy", "re": "reduce", "nop": "nothing",
@@ -50,13 +47,12 @@ class Msccl(FileFormat):
 
     name = ".xml"
     position = 5
+    most_bytes = 64 << 20
     about = "an algorithm of MSCCL"
     sized = True
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        with told_as_input(f"workload {str(path)!r} cannot be read"):
-            text = read_text(path, MOST_BYTES, endings=(self.name,))
-        return parse(text, str(path), reading.size_bytes)
+        return parse(self.text(path), str(path), reading.size_bytes)
 
 
 FORMAT = Msccl()

@@ -31,13 +31,10 @@ from pathlib import Path
 
 from weft.agents.collectives.flow_graph import MAX_TASKS
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_text, told_as_input
 from weft.base.units import shown
 from weft.experiments.families.flows.file_format import FileFlows, FileFormat, FileReading
 from weft.experiments.families.flows.traces import Computation, Node, Part, Traces
 
-MOST_BYTES = 64 << 20
-"""The largest file that is read."""
 MAX_NUMBER = 1 << 50
 PARALLELISMS = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO")
 """Those that are read. ``MICRO`` is the collectives of weights' gradients alone, all at once."""
@@ -59,15 +56,14 @@ class SimAi(FileFormat):
 
     name = ".txt"
     position = 6
+    most_bytes = 64 << 20
     about = "a workload of SimAI"
 
     def has_collectives(self, path: Path) -> bool:
         return True
 
     def read(self, path: Path, reading: FileReading) -> FileFlows:
-        with told_as_input(f"workload {str(path)!r} cannot be read"):
-            text = read_text(path, MOST_BYTES, endings=(self.name,))
-        return parse(text, str(path), reading.algorithm)
+        return parse(self.text(path), str(path), reading.algorithm)
 
 
 FORMAT = SimAi()
